@@ -1,5 +1,5 @@
-//! Argument types of this crate's tables: the contract is lenient in places where the general
-//! conversions of the VM are strict (a count that is no int means the default, and so on).
+//! Argument types of the builtin tables of this crate. Some are more lenient than the general conversions of the VM
+//! (for example, a count that is not an int means the default).
 
 use harn_value::{Str, Value};
 use harn_vm::builtin::{ArgName, FromArg, Text};
@@ -7,11 +7,11 @@ use harn_vm::closure::acts_as_function;
 use harn_vm::iter::Iter;
 use harn_vm::{Error, Result};
 
-/// An argument that the body looks at itself; an explicit nil counts as given.
+/// An argument whose type the body checks; an explicit nil is treated as given.
 pub(crate) struct Given(pub(crate) Option<Value>);
 
 impl Given {
-    /// The argument, nil when it was left out.
+    /// Returns the argument, or nil if it was omitted.
     pub(crate) fn or_nil(self) -> Value {
         self.0.unwrap_or_default()
     }
@@ -29,11 +29,11 @@ impl FromArg for Given {
     }
 }
 
-/// An argument of the type that the table says; the body has words of its own for a missing one.
+/// An argument of the type in the table; the body reports a missing one with its own message.
 pub(crate) struct Needed(pub(crate) Option<Value>);
 
 impl Needed {
-    /// The text of an argument that the table calls a string.
+    /// Returns the printed form of the argument.
     pub(crate) fn text(self) -> Option<Str> {
         self.0.as_ref().map(printed)
     }
@@ -50,17 +50,17 @@ impl FromArg for Needed {
     }
 }
 
-/// An int that may be left out.
+/// An optional int; any other value means the default.
 #[derive(Clone, Copy)]
 pub(crate) struct Int(pub(crate) Option<i64>);
 
 impl Int {
-    /// The int or `default`.
+    /// Returns the int or `default`.
     pub(crate) fn or(self, default: i64) -> i64 {
         self.0.unwrap_or(default)
     }
 
-    /// The int held to at least 1, or `default`.
+    /// Returns the int or `default`, at least 1.
     pub(crate) fn positive_or(self, default: i64) -> usize {
         size(self.or(default).max(1))
     }
@@ -89,7 +89,7 @@ impl FromArg for Millis {
     }
 }
 
-/// How long to wait: a duration, or a number of milliseconds. No time at all when it is left out, but nil is no time.
+/// A waiting time in milliseconds, from a duration or a number. It is 0 if omitted; nil is an error.
 pub(crate) struct Wait(pub(crate) f64);
 
 impl FromArg for Wait {
@@ -104,7 +104,7 @@ impl FromArg for Wait {
     }
 }
 
-/// The values in printed form, joined with blanks.
+/// Joins the printed forms of values with spaces.
 pub(crate) fn spaced(values: &[Value]) -> String {
     let mut out = String::new();
     for (at, value) in values.iter().enumerate() {
@@ -116,12 +116,12 @@ pub(crate) fn spaced(values: &[Value]) -> String {
     out
 }
 
-/// A size from an int: negative ones are 0.
+/// Converts an int to a size; negative values become 0.
 pub(crate) fn size(n: i64) -> usize {
     usize::try_from(n).unwrap_or(0)
 }
 
-/// A text argument; the body has words of its own for a missing one.
+/// A text argument; the body reports a missing one with its own message.
 pub(crate) struct MaybeText(pub(crate) Option<Str>);
 
 impl FromArg for MaybeText {
@@ -135,12 +135,12 @@ impl FromArg for MaybeText {
     }
 }
 
-/// A path: a string that is not empty. An empty one would mean the working directory, and nil a file of
-/// that name, which nobody asks for on purpose.
+/// A path: a nonempty string. An empty path would mean the working directory, and nil a file named `nil`, which is
+/// hardly ever intended.
 pub(crate) struct PathArg(pub(crate) Str);
 
 impl PathArg {
-    /// Checks a path that did not come as an argument of its own.
+    /// Checks a path that was not a separate argument.
     ///
     /// # Errors
     /// `NAME: path is empty`
@@ -173,7 +173,7 @@ impl std::ops::Deref for PathArg {
     }
 }
 
-/// A path; the body has words of its own for a missing one.
+/// A path; the body reports a missing one with its own message.
 pub(crate) struct MaybePath(pub(crate) Option<PathArg>);
 
 impl FromArg for MaybePath {
@@ -187,7 +187,7 @@ impl FromArg for MaybePath {
     }
 }
 
-/// The receiver of an iterator method: an iterator, or anything that can be iterated.
+/// The receiver of an iterator method: an iterator, or any iterable value.
 pub(crate) struct Items(pub(crate) Iter);
 
 impl FromArg for Items {
@@ -198,12 +198,12 @@ impl FromArg for Items {
     }
 }
 
-/// A function argument of a method; the error names the method.
+/// Checks that an argument is callable; the error contains the name of the method.
 pub(crate) fn callable(method: &str, f: &Value) -> Result<()> {
     if acts_as_function(f) { Ok(()) } else { Err(Error::type_error(format!("{method}: expected callable"))) }
 }
 
-/// The printed form; strings are not copied.
+/// Returns the printed form; strings are not copied.
 pub(crate) fn printed(value: &Value) -> Str {
     match value.as_str() {
         Some(s) => s.clone(),
@@ -215,12 +215,12 @@ pub(crate) fn printed(value: &Value) -> Str {
     }
 }
 
-/// Refuses to build a result of `items` values beyond the memory limit.
+/// Checks that a result of `items` values fits into the memory limit.
 pub(crate) fn room_for(items: usize) -> Result<()> {
     harn_value::memory::check(items.saturating_mul(size_of::<Value>())).map_err(Error::from)
 }
 
-/// Refuses to build a text of `bytes` bytes beyond the memory limit.
+/// Checks that a string of `bytes` bytes fits into the memory limit.
 pub(crate) fn room_for_bytes(bytes: usize) -> Result<()> {
     harn_value::memory::check(bytes).map_err(Error::from)
 }

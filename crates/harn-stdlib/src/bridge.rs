@@ -1,5 +1,5 @@
-//! The host that a program runs in, as `host_call` sees it: an editor, a server, an agent client. The
-//! command line has none; whoever embeds the machine may attach one.
+//! The host of a program for `host_call`: an editor, a server or an agent client. The command line has no host; an
+//! embedder of the virtual machine can attach one.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -9,7 +9,7 @@ use std::rc::Rc;
 use harn_value::Value;
 use harn_vm::{Cx, Result, Vm};
 
-/// What an attached host answers; `None` when it does not know the operation.
+/// The result of an attached host; `None` if it does not support the operation.
 pub type Answer<'a> = Pin<Box<dyn Future<Output = Option<Result<Value>>> + 'a>>;
 
 /// A host that a program can call.
@@ -17,10 +17,10 @@ pub trait HostBridge {
     /// Performs `<capability>.<operation>` with a dict of parameters.
     fn call<'a>(&'a self, capability: &'a str, operation: &'a str, params: Value) -> Answer<'a>;
 
-    /// Tells the host something that has no answer: a progress note, a request to a person.
+    /// Sends a notification to the host, such as a progress note or a request to the user.
     fn notify(&self, _method: &str, _params: Value) {}
 
-    /// Descriptions of the host's tools.
+    /// Returns the descriptions of the host's tools.
     fn tools(&self) -> Vec<Value> {
         Vec::new()
     }
@@ -29,16 +29,16 @@ pub trait HostBridge {
     fn call_tool<'a>(&'a self, name: &'a str, arguments: Value) -> Answer<'a>;
 }
 
-/// Where the attached host is kept.
+/// The attached host of a virtual machine.
 #[derive(Default)]
 struct Attached(RefCell<Option<Rc<dyn HostBridge>>>);
 
-/// Attaches a host to the programs of a machine.
+/// Attaches a host to the programs of a virtual machine.
 pub fn attach_host(vm: &Vm, bridge: Rc<dyn HostBridge>) {
     *vm.extension::<Attached>().0.borrow_mut() = Some(bridge);
 }
 
-/// The attached host.
+/// Returns the attached host.
 pub(crate) fn attached(cx: &Cx) -> Option<Rc<dyn HostBridge>> {
     cx.state::<Attached>().0.borrow().clone()
 }

@@ -1,4 +1,4 @@
-//! Who looks at commands before they run. The builtins that run programs ask the guard that the runtime attached.
+//! The hook for command policies. The builtins that run programs call the guard attached by the runtime.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -8,30 +8,30 @@ use std::rc::Rc;
 use harn_value::{Dict, Ref, Value};
 use harn_vm::{Cx, Result};
 
-/// A result that comes later.
+/// A future result.
 pub type Later<'a> = Pin<Box<dyn Future<Output = Result<Value>> + 'a>>;
 
-/// Runs a command as its request says: `argv` or `command`, `cwd` and what else the builtin takes.
+/// Runs the command of a request: `argv` or `command`, `cwd` and the other parameters of the builtin.
 pub type Runner<'a> = Box<dyn FnOnce(Ref<Dict>) -> Later<'a> + 'a>;
 
-/// Decides about commands.
+/// Decides whether commands may run.
 pub trait CommandGuard {
-    /// Whether anything is forbidden or watched where the running task is.
+    /// Returns whether the running task is subject to a command policy.
     fn is_on(&self, cx: &Cx) -> bool;
 
-    /// Runs a command, changed or not, or gives the result that stands for one that is not run.
+    /// Runs a command, changed or not, or returns a result in place of one that is blocked.
     fn run<'a>(&'a self, cx: &'a Cx, request: Ref<Dict>, run: Runner<'a>) -> Later<'a>;
 }
 
 #[derive(Default)]
 struct Attached(RefCell<Option<Rc<dyn CommandGuard>>>);
 
-/// Makes a guard look at every command of the program from now on.
+/// Attaches a guard for all further commands of the program.
 pub fn attach_command_guard(cx: &Cx, guard: Rc<dyn CommandGuard>) {
     *cx.state::<Attached>().0.borrow_mut() = Some(guard);
 }
 
-/// The guard that watches the running task.
+/// Returns the guard that applies to the running task.
 pub(crate) fn guard(cx: &Cx) -> Option<Rc<dyn CommandGuard>> {
     let guard = cx.state::<Attached>().0.borrow().clone()?;
     guard.is_on(cx).then_some(guard)

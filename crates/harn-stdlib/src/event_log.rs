@@ -1,5 +1,5 @@
-//! The event log of a program: topics to which events are added, and which are read from any place on. It lives as long as
-//! the program, or in a [`Keeper`] that outlives it.
+//! The event log of a program: append-only topics that can be read from any position. It is lost at the end of the
+//! program unless a [`Keeper`] persists it.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -15,51 +15,51 @@ use harn_value::{Dict, Value};
 use harn_vm::iter::{NextFuture, Source};
 use harn_vm::{Cx, Error, Result, Vm};
 
-/// The events of a topic that are kept in memory: what runs for days must not grow by each of them.
+/// Number of events per topic retained in memory, so that long-running programs do not grow with each event.
 pub const KEPT: usize = 4096;
 
 /// Events that are read from a keeper at once.
 const PAGE: usize = 256;
 
-/// How often a keeper is asked for the events of other processes.
+/// How often a keeper is polled for the events of other processes.
 const POLL: Duration = Duration::from_millis(100);
 
-/// An event in the form in which it is kept.
+/// A persisted event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// Its id: per topic from 1, increasing by 1.
+    /// The id: starts at 1 per topic and increases by 1.
     pub id: i64,
-    /// What kind of event.
+    /// The kind.
     pub kind: String,
-    /// Its payload as JSON.
+    /// The payload as JSON.
     pub payload: String,
-    /// Facts about it.
+    /// The headers.
     pub headers: Vec<(String, String)>,
-    /// When it happened.
+    /// The time, in milliseconds since 1970.
     pub at_ms: i64,
 }
 
-/// What keeps events when the program has ended. Each answer is there at once, and others may add events, too.
+/// Persists events beyond the end of the program. Calls do not block, and other processes may append events, too.
 pub trait Keeper {
-    /// The folder that events are written to.
+    /// Returns the directory of the events.
     fn folder(&self) -> PathBuf;
 
-    /// Adds an event and gives its id; the one that it brings does not matter.
+    /// Appends an event and returns its id; the id in `event` is ignored.
     ///
     /// # Errors
-    /// Why it is not kept.
+    /// The reason why the event is not persisted.
     fn append(&self, topic: &str, event: Kept) -> std::result::Result<i64, String>;
 
-    /// The id of the newest event of a topic.
+    /// Returns the id of the newest event of a topic.
     ///
     /// # Errors
-    /// Why it cannot be read.
+    /// The reason why it cannot be read.
     fn latest(&self, topic: &str) -> std::result::Result<Option<i64>, String>;
 
-    /// The next events of a topic behind an id.
+    /// Returns the next events of a topic after an id.
     ///
     /// # Errors
-    /// Why they cannot be read.
+    /// The reason why they cannot be read.
     fn read(&self, topic: &str, after: i64, limit: usize) -> std::result::Result<Vec<Kept>, String>;
 }
 
@@ -71,58 +71,58 @@ fn failed(reason: String) -> Error {
 struct Topic {
     /// The newest events.
     events: VecDeque<Value>,
-    /// How many are gone.
+    /// Number of discarded events.
     gone: usize,
     /// Subscribers that wait for the next event.
     wakers: Vec<Waker>,
 }
 
 impl Topic {
-    /// How many events there were.
+    /// Returns the number of events so far.
     fn count(&self) -> usize {
         self.gone + self.events.len()
     }
 }
 
-/// The topics of a program; an extension of its machine.
+/// The topics of a program; an extension of its virtual machine.
 #[derive(Default)]
 pub struct EventLog {
     topics: RefCell<BTreeMap<String, Topic>>,
     keeper: OnceCell<Rc<dyn Keeper>>,
-    /// How many events a subscriber may be behind that has once had all.
+    /// How many events a subscriber may lag behind after it has caught up.
     depth: Cell<Option<usize>>,
-    /// How many events this program has added.
+    /// Number of events that this program has appended.
     added: Cell<u64>,
 }
 
 impl EventLog {
-    /// The log of a program.
+    /// Returns the log of a program.
     #[must_use]
     pub fn of(vm: &Vm) -> Rc<EventLog> {
         vm.extension::<EventLog>()
     }
 
-    /// Hands the events to a keeper from now on. A log has one keeper: false when it has one already.
+    /// Persists events with a keeper from now on. Returns false if the log already has a keeper.
     pub fn keep_in(&self, keeper: Rc<dyn Keeper>) -> bool {
         self.keeper.set(keeper).is_ok()
     }
 
-    /// Whether its events outlive the program.
+    /// Returns whether the events outlive the program.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         self.keeper.get().is_some()
     }
 
-    /// Sets how many events a subscriber may be behind that has once had all; more is an error. Without it the events
-    /// that are kept are the limit.
+    /// Sets how many events a subscriber may lag behind after it has caught up; more is an error. By default the
+    /// retained events are the limit.
     pub fn limit_delay(&self, depth: usize) {
         self.depth.set(Some(depth));
     }
 
-    /// Checks that a task may add events: who may not write files adds none to a log on disk.
+    /// Checks that a task may append events: without permission to write files it cannot append to a log on disk.
     ///
     /// # Errors
-    /// It may not, or the folder of the log cannot be made.
+    /// The policy rejects it, or the directory of the log cannot be created.
     pub fn permit(&self, cx: &Cx) -> Result<()> {
         let Some(keeper) = self.keeper.get() else { return Ok(()) };
         let folder = keeper.folder();
@@ -131,10 +131,12 @@ impl EventLog {
         })
     }
 
-    /// Adds an event and returns its id: per topic from 1, increasing by 1. The payload should be data as JSON has it.
+    /// Appends an event and returns its id, which starts at 1 per topic and increases by 1. The payload should be JSON
+    /// data.
     ///
     /// # Errors
-    /// The topic's name: ASCII letters, digits, `.`, `_` and `-`. It cannot be kept.
+    /// The name of the topic is invalid (only ASCII letters, digits, `.`, `_` and `-` are allowed), or the event cannot
+    /// be persisted.
     pub fn emit(&self, topic: &str, kind: &str, payload: Value, headers: Dict, now_ms: i64) -> Result<i64> {
         check(topic)?;
         let id = match self.keeper.get() {
@@ -158,7 +160,7 @@ impl EventLog {
         Ok(id)
     }
 
-    /// Keeps an event in memory.
+    /// Appends an event in memory.
     fn hold(&self, topic: &str, kind: &str, payload: Value, headers: Dict, now_ms: i64) -> i64 {
         let mut topics = self.topics.borrow_mut();
         let entry = topics.entry(topic.to_owned()).or_default();
@@ -174,7 +176,8 @@ impl EventLog {
     /// Returns the id of the newest event of a topic.
     ///
     /// # Errors
-    /// The topic's name: ASCII letters, digits, `.`, `_` and `-`. The keeper cannot be read.
+    /// The name of the topic is invalid (only ASCII letters, digits, `.`, `_` and `-` are allowed), or the keeper
+    /// cannot be read.
     pub fn latest(&self, topic: &str) -> Result<Option<i64>> {
         check(topic)?;
         if let Some(keeper) = self.keeper.get() {
@@ -185,10 +188,10 @@ impl EventLog {
         Ok(count.and_then(|count| i64::try_from(count).ok()))
     }
 
-    /// Returns the events of a topic behind an id, without one those that are kept, and then those to come.
+    /// Subscribes to the events of a topic after an id; without an id, to the retained events and all further ones.
     ///
     /// # Errors
-    /// The topic's name: ASCII letters, digits, `.`, `_` and `-`.
+    /// The name of the topic is invalid: only ASCII letters, digits, `.`, `_` and `-` are allowed.
     pub fn subscribe(self: &Rc<Self>, topic: &str, cursor: Option<usize>) -> Result<Subscription> {
         check(topic)?;
         let first = || self.topics.borrow().get(topic).map_or(0, |topic| topic.gone);
@@ -198,7 +201,7 @@ impl EventLog {
     }
 }
 
-/// An event as programs see it.
+/// Returns an event in the form for programs.
 fn event(topic: &str, id: i64, kind: &str, payload: Value, headers: Dict, at_ms: i64) -> Value {
     let mut event = Dict::new();
     event.insert("id", id);
@@ -222,23 +225,23 @@ fn check(topic: &str) -> Result<()> {
     Err(Error::runtime(format!("event_log: topic '{topic}' contains unsupported characters")))
 }
 
-/// The events of a topic from some place on; it never ends by itself.
+/// The events of a topic from a position; it has no end.
 pub struct Subscription {
     log: Rc<EventLog>,
     topic: String,
-    /// How many events are read or skipped.
+    /// Number of events that have been read or skipped.
     cursor: usize,
-    /// Events that were read from the keeper.
+    /// Events that have been read from the keeper.
     page: VecDeque<Kept>,
-    /// Whether it has once had all events.
+    /// Whether it has caught up once.
     live: bool,
 }
 
 impl Subscription {
-    /// The next event, or a wish to be woken when there is one.
+    /// Returns the next event; if there is none, registers the waker.
     ///
     /// # Errors
-    /// The next event is no longer kept, or the subscriber is further behind than it may be.
+    /// The next event is no longer retained, or the lag of the subscriber exceeds the limit.
     fn poll(&mut self, waker: Option<&Waker>) -> Result<Option<Value>> {
         let found = match self.log.keeper.get().cloned() {
             Some(keeper) => self.kept(&*keeper)?,
@@ -259,7 +262,7 @@ impl Subscription {
         Ok(found)
     }
 
-    /// Whether so many waiting events are too many.
+    /// Returns whether the number of unread events exceeds the limit.
     fn is_behind(&self, waiting: usize) -> bool {
         self.live && self.log.depth.get().is_some_and(|depth| waiting > depth)
     }
@@ -268,7 +271,7 @@ impl Subscription {
         failed(format!("subscriber lagged behind after event {}", self.cursor))
     }
 
-    /// The next event in memory.
+    /// Returns the next event in memory.
     fn held(&self) -> Result<Option<Value>> {
         let topics = self.log.topics.borrow();
         let Some(topic) = topics.get(&self.topic) else { return Ok(None) };
@@ -279,7 +282,7 @@ impl Subscription {
         }
     }
 
-    /// The next event of the keeper.
+    /// Returns the next event of the keeper.
     fn kept(&mut self, keeper: &dyn Keeper) -> Result<Option<Value>> {
         if self.page.is_empty() {
             let after = i64::try_from(self.cursor).unwrap_or(i64::MAX);
@@ -299,7 +302,7 @@ impl Subscription {
         Ok(Some(event(&self.topic, next.id, &next.kind, payload, headers, next.at_ms)))
     }
 
-    /// Waits until this program adds an event, and no longer than until it is time to ask for those of others.
+    /// Waits until this program appends an event, or until it is time to poll for events of other processes.
     async fn pause(&self, cx: &Cx) -> Result<()> {
         let seen = self.log.added.get();
         let mut pause = pin!(cx.sleep(POLL));

@@ -1,4 +1,5 @@
-//! Failures of files, processes and the network: the text that a program catches, and the facts that `error_info` gives.
+//! Failures of files, processes and the network: the message that a program catches, and the properties that
+//! `error_info` returns.
 
 use std::io;
 use std::path::Path;
@@ -7,7 +8,7 @@ use harn_system::{HttpErrorKind, InDoubt};
 use harn_value::Dict;
 use harn_vm::{Cx, Error};
 
-/// The error of an operation of the operating system: what a ceiling refused, or `text` with its facts.
+/// Returns the error of a system operation: the rejection of a policy, or `text` with its properties.
 pub(crate) fn of_io(cx: &Cx, error: &io::Error, path: Option<&Path>, text: impl FnOnce() -> String) -> Error {
     if error.get_ref().is_some_and(|inner| inner.is::<InDoubt>()) {
         return Error::structured("in_doubt", &error.to_string());
@@ -24,7 +25,7 @@ pub(crate) fn of_io(cx: &Cx, error: &io::Error, path: Option<&Path>, text: impl 
     })
 }
 
-/// An error about a file whose reason is known by its text alone, as the system words it.
+/// Adds properties to an error about a file whose reason is only known as the system's message.
 #[must_use]
 pub fn with_file_facts(error: Error, path: &str, reason: &str) -> Error {
     let code = reason.strip_suffix(')').and_then(|text| text.rsplit_once("(os error "));
@@ -38,7 +39,7 @@ pub fn with_file_facts(error: Error, path: &str, reason: &str) -> Error {
     error.with_facts(facts)
 }
 
-/// The facts of an exchange that failed. The address comes without what may be a key.
+/// Returns the properties of a failed exchange. `url` must not contain parts that may hold a key.
 pub(crate) fn of_http(kind: HttpErrorKind, url: String) -> Dict {
     let (category, kind) = match kind {
         HttpErrorKind::Invalid => ("generic", "invalid_input"),
@@ -56,7 +57,7 @@ pub(crate) fn of_http(kind: HttpErrorKind, url: String) -> Dict {
     facts
 }
 
-/// The error of what a builtin does to no path of this kind.
+/// Returns the error of a builtin that rejects a path of this kind.
 pub(crate) fn refused(text: String, path: String) -> Error {
     let mut facts = facts("generic", "refused");
     facts.insert("path", path);

@@ -1,4 +1,4 @@
-//! Waiting for a file that several programs change.
+//! Locking files that several programs change.
 
 use std::io;
 use std::path::Path;
@@ -7,16 +7,17 @@ use std::time::Duration;
 use harn_system::{Lock, System};
 use harn_vm::{Cx, Result};
 
-/// How often the lock is tried: for about ten seconds.
+/// Number of attempts to acquire the lock: about ten seconds.
 const TRIES: u64 = 4_000;
 
-/// Waits until no other program holds the lock file `path`. The file stays: removing it would let two programs hold two locks.
+/// Waits until no other program holds the lock file `path`. The file is not removed, because two programs could then
+/// hold different locks.
 ///
-/// The pauses are short, of 1 to 4 ms: a program that changes the file in a loop leaves it unlocked for a small part of the time only,
-/// and a waiting program must find one of these moments.
+/// The delays are short, 1 to 4 ms: a program that changes the file in a loop unlocks it only briefly, and a waiting
+/// program must find such a moment.
 ///
 /// # Errors
-/// The outer error is that the program is stopped meanwhile; the inner one that the lock cannot be had.
+/// The outer error means that the program is stopped; the inner one that the lock cannot be acquired.
 pub async fn wait(cx: &Cx, system: &dyn System, path: &Path) -> Result<io::Result<Lock>> {
     for tried in 0..TRIES {
         match system.try_lock(path) {

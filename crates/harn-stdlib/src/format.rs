@@ -1,13 +1,13 @@
-//! Templates of `format` and their formats: `{}`, `{key}`, `{:.2}`, `{key:>8}`.
+//! Templates of `format` and their format specifications: `{}`, `{key}`, `{:.2}`, `{key:>8}`.
 
 use harn_value::{Value, View};
 use harn_vm::{Error, Result};
 
-/// The largest width and precision; wider text comes from `pad_left`.
+/// The maximum width and precision; wider text can be created with `pad_left`.
 const MAX_WIDTH: usize = 10_000;
 
-/// Replaces `{key}` and `{key:format}` by the values of a dict. A key is taken literally before a `:` in it separates a
-/// format; keys without a value stay.
+/// Replaces `{key}` and `{key:format}` by the values of a dict. A key with a `:` is first looked up as a whole, before
+/// the `:` separates a format; placeholders without a value are kept.
 ///
 /// # Errors
 ///
@@ -37,7 +37,7 @@ pub(crate) fn keys<'a>(template: &str, lookup: impl Fn(&str) -> Option<&'a Value
     Ok(out)
 }
 
-/// Replaces `{}` and `{:format}` by the values in turn; places without a value stay.
+/// Replaces `{}` and `{:format}` by the values in order; placeholders without a value are kept.
 ///
 /// # Errors
 ///
@@ -79,7 +79,7 @@ struct Format {
 }
 
 impl Format {
-    /// Returns `None` if the text is not a format.
+    /// Returns `None` if `text` is not a format.
     fn parse(text: &str) -> Option<Self> {
         let is_align = |c: &char| matches!(c, '<' | '>' | '^');
         let mut format = Self::default();
@@ -114,7 +114,7 @@ impl Format {
     }
 }
 
-/// Reads a number where there is one; `None` when it is too large.
+/// Parses an optional number; returns `None` if it is too large.
 fn number(chars: &mut &[char]) -> Option<Option<usize>> {
     let digits = chars.iter().take_while(|c| c.is_ascii_digit()).count();
     let text: String = chars[..digits].iter().collect();
@@ -125,7 +125,7 @@ fn number(chars: &mut &[char]) -> Option<Option<usize>> {
     text.parse().ok().filter(|n| *n <= MAX_WIDTH).map(Some)
 }
 
-/// Writes a value in a format.
+/// Formats a value.
 fn apply(value: &Value, text: &str) -> Result<String> {
     let Some(format) = Format::parse(text) else {
         return Err(Error::runtime(format!(
@@ -170,14 +170,14 @@ fn apply(value: &Value, text: &str) -> Result<String> {
     Ok(format.pad(format.sign_and_group(body, is_number), is_number))
 }
 
-/// An int in another base; the sign stands before the digits.
+/// Formats an int in another base, with the sign before the digits.
 fn radix(n: i64, digits: impl Fn(u64) -> String) -> String {
     let sign = if n < 0 { "-" } else { "" };
     format!("{sign}{}", digits(n.unsigned_abs()))
 }
 
 impl Format {
-    /// Adds the plus sign and the commas between thousands.
+    /// Adds the plus sign and the thousands separators.
     fn sign_and_group(&self, body: String, is_number: bool) -> String {
         if !is_number || !(self.plus || self.commas) {
             return body;
@@ -195,7 +195,7 @@ impl Format {
         out + &digits[whole..]
     }
 
-    /// Fills up to the width: numbers on the left by default, everything else on the right.
+    /// Pads to the width: numbers on the left by default, other values on the right.
     fn pad(&self, body: String, is_number: bool) -> String {
         let missing = self.width.saturating_sub(body.chars().count());
         if missing == 0 {
@@ -217,7 +217,8 @@ impl Format {
     }
 }
 
-/// A number with so many digits behind the point; halves go away from zero, by the digits that the number is written with.
+/// Formats a number with `digits` decimal places; halves are rounded away from zero, based on the decimal form of the
+/// number.
 pub(crate) fn rounded(n: f64, digits: usize) -> String {
     if !n.is_finite() {
         return format!("{n:.digits$}");

@@ -1,12 +1,11 @@
 //! The general builtins of Harn, and the methods of its value types.
 //!
-//! Every entry is written with the `builtins!` macro next to its documentation, an example that the
-//! tests run, its types and its effect; the checker, `harn explain` and the reference read the same
-//! tables. What belongs to one subject is one file: `builtins/<topic>.rs` holds functions,
-//! `methods/<type>.rs` methods.
+//! Every entry is defined with the `builtins!` macro next to its documentation, an example that the tests run, its
+//! types and its effect; the checker, `harn explain` and the reference use the same tables. Each topic has one file:
+//! `builtins/<topic>.rs` contains functions, `methods/<type>.rs` methods.
 //!
-//! The crate knows nothing of model calls, agents, templates or tasks; those builtins live with their
-//! subjects. Read `args.rs` first: it has the argument types the tables are written with.
+//! The crate does not know model calls, agents, templates and tasks; their builtins are in other crates. Read `args.rs`
+//! first: it defines the argument types of the tables.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 

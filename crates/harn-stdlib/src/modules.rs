@@ -1,6 +1,6 @@
-//! The library modules that are written in Harn: `import "std/<name>"`.
+//! The standard library modules written in Harn: `import "std/<name>"`.
 
-/// The source of a library module, by its name without `std/`.
+/// Returns the source of a library module by its name without `std/`.
 pub fn module(name: &str) -> Option<&'static str> {
     MODULES.iter().find(|(known, _)| *known == name).map(|(_, source)| *source)
 }

@@ -1,4 +1,4 @@
-//! Places in the file system as builtins name them: resolved, and spared where the program stands on them.
+//! Paths in arguments of builtins: resolution, and protection of the directories that the program needs.
 
 use std::borrow::Cow;
 use std::io;
@@ -9,27 +9,27 @@ use harn_vm::{Cx, Result};
 
 use crate::failures;
 
-/// A path as the operating system gets it: absolute, with `.` and `..` resolved as text.
+/// Resolves a path against the working directory, with `.` and `..` resolved lexically.
 pub(crate) fn resolve(cx: &Cx, path: &str) -> PathBuf {
     let dir = if Path::new(path).is_absolute() { String::new() } else { show(&cx.system().work_dir()) };
-    // Without a working directory, a path stays relative, and reaches nothing.
+    // Without a working directory, a path stays relative, and no operation finds it.
     let text = if dir.is_empty() { path.to_owned() } else { format!("{dir}/{path}") };
-    // `//server/share` of Windows begins with what would be one slash too many.
+    // `//server/share` on Windows begins with a slash that `normalize` would remove.
     if cfg!(windows) && text.starts_with("//") {
         return PathBuf::from(format!("/{}", normalize(&text)));
     }
     from_text(&normalize(&text))
 }
 
-/// The path that something is about to be written to.
+/// Returns the path of a file to write.
 ///
 /// # Errors
-/// `NAME: refuses PATH: it holds PLACE`; an error for a path with a closing slash, which is no file.
+/// `NAME: refuses PATH: it holds PLACE`; an error for a path with a trailing slash, which is not a file.
 pub(crate) fn target(cx: &Cx, builtin: &str, path: &str) -> Result<PathBuf> {
     spared(cx, builtin, no_directory(cx, path)?)
 }
 
-/// A resolved path without the closing slash that makes it a directory's.
+/// Resolves a path, and rejects a trailing slash unless the path is a directory.
 pub(crate) fn no_directory(cx: &Cx, path: &str) -> Result<PathBuf> {
     let resolved = resolve(cx, path);
     if path.ends_with('/') && !cx.vm().system().is_dir(&resolved) {
@@ -40,19 +40,18 @@ pub(crate) fn no_directory(cx: &Cx, path: &str) -> Result<PathBuf> {
     Ok(resolved)
 }
 
-/// A resolved path that may be removed, moved or replaced: it holds none of the places that a program
-/// stands on.
+/// Checks that a resolved path may be removed, moved or replaced: it contains no directory that the program needs.
 ///
 /// # Errors
 /// `NAME: refuses PATH: it holds PLACE`
 pub(crate) fn spared(cx: &Cx, builtin: &str, path: PathBuf) -> Result<PathBuf> {
-    // Without a working directory nobody knows what `..` would be, and what it holds.
+    // Without a working directory, `..` cannot be resolved, so the content of the path is unknown.
     if !path.is_absolute() {
         let reason = io::Error::from(io::ErrorKind::NotFound);
         let text = || format!("{builtin}: there is no working directory to look for {} in", show(&path));
         return Err(failures::of_io(cx, &reason, Some(&path), text));
     }
-    // Only a directory can hold one of them. Most paths are files, or nothing yet.
+    // Only a directory can contain one of them. Most paths are files or do not exist.
     if !cx.vm().system().is_dir(&path) {
         return Ok(path);
     }
@@ -66,12 +65,13 @@ pub(crate) fn spared(cx: &Cx, builtin: &str, path: PathBuf) -> Result<PathBuf> {
     }
 }
 
-/// The first of the 128 characters of the private use area that stand for bytes from 0x80 in names that are not UTF-8.
+/// The first of 128 private use characters that represent bytes from 0x80 in names that are not valid UTF-8.
 #[cfg(unix)]
 const BYTE_CHARACTERS: u32 = 0xf780;
 
-/// A name as text. A byte that is not part of UTF-8 becomes a character of the private use area, from which [`from_text`]
-/// makes that byte again. Such a character in a name is treated as three such bytes, so no two names have the same text.
+/// Converts a name to text. A byte that is not valid UTF-8 becomes a private use character, which [`from_text`]
+/// converts back. A character of this range in the name is treated as three such bytes, so different names have
+/// different texts.
 #[cfg(unix)]
 fn to_text(path: &Path) -> Cow<'_, str> {
     use std::os::unix::ffi::OsStrExt;
@@ -102,7 +102,7 @@ fn to_text(path: &Path) -> Cow<'_, str> {
     path.to_string_lossy()
 }
 
-/// The path of a text that [`show`] may have made.
+/// Converts text from [`show`] to a path.
 #[cfg(unix)]
 fn from_text(text: &str) -> PathBuf {
     use std::os::unix::ffi::OsStringExt;
@@ -127,10 +127,10 @@ fn from_text(text: &str) -> PathBuf {
     PathBuf::from(text)
 }
 
-/// A path as text, with `/`.
+/// Converts a path to text with `/` as separator.
 pub(crate) fn show(path: &Path) -> String {
     let text = to_text(path);
-    // A path in the form `\\?\` knows no `/`.
+    // Paths with the prefix `\\?\` do not support `/`.
     if cfg!(windows) && !text.starts_with(r"\\?\") {
         return text.replace('\\', "/");
     }
@@ -145,7 +145,7 @@ pub(crate) fn segments(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|part| !part.is_empty())
 }
 
-/// A path with `/`, without `.`, `..` where possible, repeated and closing slashes.
+/// Normalizes a path: `/` as separator, without `.`, repeated and trailing slashes, and without `..` where possible.
 pub(crate) fn normalize(path: &str) -> String {
     if path.is_empty() {
         return String::new();

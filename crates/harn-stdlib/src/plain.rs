@@ -1,12 +1,13 @@
-//! What is kept or sent must be data as JSON has it: the one look at values before that.
+//! Validation of values that are stored or sent, which must be JSON data.
 
 use harn_value::{Value, View, steps};
 use harn_vm::{Error, Result, check_nesting};
 
-/// Refuses a value that JSON has no word for, and says where in it that stands. `what` is how the error calls the value.
+/// Checks that a value is JSON data; the error contains the position of the first other value. `what` is the name of
+/// the value in the error.
 ///
 /// # Errors
-/// There is a closure, set, duration, … in it.
+/// The value contains a closure, set, duration or another value that JSON cannot represent.
 pub fn check_data(what: &str, value: &Value) -> Result<()> {
     match foreign(value, 0) {
         None => Ok(()),
@@ -21,7 +22,7 @@ fn at(place: &[String]) -> String {
     if place.is_empty() { String::new() } else { format!(" at {}", place.join(".")) }
 }
 
-/// Where the first part is that is no data, and what it is.
+/// Returns the position and the type of the first part that is not JSON data.
 fn foreign(value: &Value, depth: usize) -> Option<(Vec<String>, &'static str)> {
     check_nesting(depth);
     steps::step();

@@ -1,4 +1,4 @@
-//! List operations that need no callback, shared by functions and methods.
+//! List operations without callbacks, shared by functions and methods.
 
 use std::hash::BuildHasherDefault;
 
@@ -11,13 +11,13 @@ use crate::args::{printed, room_for};
 /// A set of values by structure and type.
 pub(crate) type Seen = std::collections::HashSet<Structural, BuildHasherDefault<FxHasher>>;
 
-/// Consecutive pieces of `size` items; the last may be shorter.
+/// Splits items into consecutive lists of `size` items; the last list may be shorter.
 pub(crate) fn chunks(items: &[Value], size: usize) -> Result<Vec<Value>> {
     room_for(items.len())?;
     Ok(steps::each(items.chunks(size)).map(|piece| Value::list(piece.to_vec())).collect())
 }
 
-/// Full windows of `size` items, `step` apart.
+/// Returns all full windows of `size` items, `step` apart.
 pub(crate) fn windows(items: &[Value], size: usize, step: usize) -> Result<Vec<Value>> {
     if size > items.len() {
         return Ok(Vec::new());
@@ -28,13 +28,13 @@ pub(crate) fn windows(items: &[Value], size: usize, step: usize) -> Result<Vec<V
     Ok(steps::each(pieces).map(|piece| Value::list(piece.to_vec())).collect())
 }
 
-/// First occurrences, by structure and type.
+/// Returns the first occurrences, by structure and type.
 pub(crate) fn unique(items: &[Value]) -> Vec<Value> {
     let mut seen = Seen::default();
     items.iter().filter(|item| seen.insert(Structural((*item).clone()))).cloned().collect()
 }
 
-/// Items of nested lists, one level.
+/// Flattens nested lists by one level.
 pub(crate) fn flatten(items: &[Value]) -> Result<Vec<Value>> {
     room_for(items.iter().map(|item| item.as_list().map_or(1, |list| list.len())).sum())?;
     let mut out = Vec::new();
@@ -44,7 +44,7 @@ pub(crate) fn flatten(items: &[Value]) -> Result<Vec<Value>> {
     Ok(out)
 }
 
-/// Adds a list's items, or the value itself when it is no list.
+/// Appends the items of a list, or any other value itself.
 pub(crate) fn splice(out: &mut Vec<Value>, item: Value) {
     match item.as_list() {
         Some(list) => {
@@ -69,7 +69,7 @@ impl Groups {
         }
     }
 
-    /// The groups.
+    /// Returns the groups.
     pub(crate) fn into_dict(self) -> Dict {
         self.0
     }

@@ -1,4 +1,4 @@
-//! Stable sorting and extremes by the language's ordering.
+//! Stable sorting and extremes by the order of the language.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,7 @@ use harn_vm::{Error, Result};
 
 use crate::args::room_for_bytes;
 
-/// Sorts by the language's order.
+/// Sorts by the order of the language.
 ///
 /// # Errors
 /// `Type error: cannot order int and string`
@@ -16,7 +16,7 @@ pub(crate) fn sort(items: &mut [Value]) -> Result<()> {
     sort_keyed(items, |v| v)
 }
 
-/// Sorts by a key at hand, stable.
+/// Sorts by an existing key; the sort is stable.
 ///
 /// # Errors
 /// As [`sort`].
@@ -25,7 +25,7 @@ pub(crate) fn sort_keyed<T>(items: &mut [T], key: impl Fn(&T) -> &Value) -> Resu
     let tag = key(first).tag();
     let uniform = items.iter().all(|item| key(item).tag() == tag);
     match tag {
-        // The usual lists are of one simple type: a total order, which the standard sort is fast on.
+        // Most lists have items of one simple type with a total order, for which the standard sort is fast.
         Tag::Int if uniform => items.sort_by_key(|item| key(item).int_bits()),
         Tag::Str if uniform => sort_texts(items, key)?,
         Tag::Float if uniform => items.sort_by(|a, b| order(key(a), key(b))),
@@ -51,11 +51,11 @@ fn bytes_of(text: &Value) -> &[u8] {
     text.as_str().map_or(&[], |text| text.as_str().as_bytes())
 }
 
-/// How much of what texts begin with is looked at for what all begin with.
+/// Maximum length of a common prefix that is searched, in bytes.
 const START: usize = 256;
 
-/// Sorts by texts. Each stands beside its first eight bytes behind what all begin with: where those differ, the texts, which lie
-/// all over the memory, are not looked at.
+/// Sorts by strings. Each string is stored with the eight bytes after the common prefix; if they differ, the strings,
+/// which are scattered in memory, need not be read.
 fn sort_texts<T>(items: &mut [T], key: impl Fn(&T) -> &Value) -> Result<()> {
     room_for_bytes(items.len().saturating_mul(2 * size_of::<(u64, usize)>()))?;
     let start = items.first().map_or(&[][..], |item| bytes_of(key(item)));
@@ -87,7 +87,7 @@ fn no_order(a: &Value, b: &Value) -> Error {
     Error::type_error(format!("cannot order {} and {}", a.type_name(), b.type_name()))
 }
 
-/// Adds a number to a sum; anything else is passed over.
+/// Adds a number to a sum; other values are skipped.
 ///
 /// # Errors
 /// `Runtime error: Integer overflow: A + B`
@@ -104,12 +104,12 @@ pub(crate) fn add_number(sum: &Value, item: &Value) -> Result<Value> {
     }
 }
 
-/// A stable merge sort whose comparisons are calls of a function of the program.
+/// A stable merge sort whose comparisons call a function of the program.
 pub(crate) struct Comparing {
     from: Vec<Value>,
     to: Vec<Value>,
     width: usize,
-    /// The next items of the two runs that are merged.
+    /// The next items of the two runs to be merged.
     left: usize,
     right: usize,
     /// The ends of those runs.
@@ -125,7 +125,7 @@ impl Comparing {
         sort
     }
 
-    /// Takes up the two runs at `start`.
+    /// Selects the two runs at `start`.
     fn begin(&mut self, start: usize) {
         let len = self.from.len();
         self.left = start.min(len);
@@ -144,7 +144,7 @@ impl Steps for Comparing {
                     "list.sort: the function must give a number, got {got}"
                 )));
             };
-            // The right one goes first only when it is smaller: equal items keep their order.
+            // The right item goes first only if it is smaller, so the sort is stable.
             let at = if sign < 0.0 { &mut self.right } else { &mut self.left };
             self.to.push(self.from[*at].clone());
             *at += 1;
@@ -177,8 +177,8 @@ fn order(a: &Value, b: &Value) -> Ordering {
     placed(a, b)
 }
 
-/// The language's ordering with a place for NaN, which it has none for: behind all numbers. Without one, what is sorted beside it
-/// would come out of order.
+/// Compares values in the order of the language, extended by NaN, which is greater than all numbers. Otherwise, other
+/// items in the same list could be out of order.
 fn placed(a: &Value, b: &Value) -> Ordering {
     let is_nan = |value: &Value| value.as_float().is_some_and(f64::is_nan);
     compare(a, b).unwrap_or_else(|| match (a.view(), b.view()) {
@@ -189,8 +189,8 @@ fn placed(a: &Value, b: &Value) -> Ordering {
     })
 }
 
-/// A stable merge sort that gives a permutation for any comparison, also one that is not transitive
-/// (the standard sort may panic then).
+/// A stable merge sort that returns a permutation for any comparison, even one that is not transitive (for which the
+/// standard sort may panic).
 fn merge_sort<T>(items: &mut [T], order: &mut impl FnMut(&T, &T) -> Ordering) {
     let len = items.len();
     let mut places: Vec<usize> = (0..len).collect();
@@ -220,7 +220,7 @@ fn merge_sort<T>(items: &mut [T], order: &mut impl FnMut(&T, &T) -> Ordering) {
     permute(items, places);
 }
 
-/// Rearranges so that place `i` gets what stood at `places[i]`.
+/// Rearranges items so that position `i` receives the item at `places[i]`.
 fn permute<T>(items: &mut [T], mut places: Vec<usize>) {
     for start in 0..places.len() {
         let mut at = start;
@@ -234,7 +234,7 @@ fn permute<T>(items: &mut [T], mut places: Vec<usize>) {
     }
 }
 
-/// Replaces `best` by an item that comes before it (`Ordering::Less`) or behind it (`Ordering::Greater`).
+/// Replaces `best` by an item that is less (`Ordering::Less`) or greater (`Ordering::Greater`).
 ///
 /// # Errors
 /// As [`sort`].
@@ -249,7 +249,7 @@ pub(crate) fn take_better(best: &mut Value, item: Value, wanted: Ordering) -> Re
     Ok(())
 }
 
-/// The first of the smallest (`Ordering::Less`) or largest (`Ordering::Greater`) items.
+/// Returns the first of the smallest (`Ordering::Less`) or largest (`Ordering::Greater`) items.
 ///
 /// # Errors
 /// As [`sort`].

@@ -1,4 +1,4 @@
-//! The sources behind the `stream` namespace that the iterator methods do not share.
+//! The sources of the `stream` namespace that are not shared with the iterator methods.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -10,16 +10,16 @@ use harn_value::{Foreign, Value};
 use harn_vm::Cx;
 use harn_vm::iter::{Iter, Lanes, NextFuture, Source};
 
-/// One item of each source in turn.
+/// Yields one item of each source in turn.
 pub(crate) struct Rotate {
-    /// The next source in turn is in front.
+    /// The next source is in front.
     pub(crate) sources: VecDeque<Iter>,
 }
 
 impl Source for Rotate {
     fn next<'a>(&'a mut self, cx: &'a Cx) -> NextFuture<'a> {
         Box::pin(async move {
-            // A source stays in its place while it is waited for: the wait may be given up.
+            // A source stays in the queue while it is awaited, because the wait may be dropped.
             while let Some(source) = self.sources.front() {
                 if let Some(item) = source.next(cx).await? {
                     self.sources.rotate_left(1);
@@ -36,7 +36,7 @@ impl Source for Rotate {
     }
 }
 
-/// The items of all sources, of whichever has one; or (`race`) of the first that has one.
+/// Yields the items of all sources as they become available; with `race`, only those of the first source that has one.
 pub(crate) struct Merge {
     pub(crate) lanes: Lanes,
     pub(crate) race: bool,
@@ -58,14 +58,14 @@ impl Source for Merge {
     }
 }
 
-/// What the iterators of one broadcast share.
+/// State shared by the iterators of a broadcast.
 struct Shared {
     items: Iter,
-    /// Items that some iterator has not seen yet; each iterator has a queue of its own.
+    /// One queue per iterator, with the items that it has not returned yet.
     queues: RefCell<Vec<VecDeque<Value>>>,
-    /// Whether one of them waits for the source.
+    /// Whether one of the iterators awaits the source.
     pulled: Cell<bool>,
-    /// Who waits for the one that does.
+    /// The iterators that wait for that one.
     wakers: RefCell<Vec<Waker>>,
 }
 
@@ -90,7 +90,7 @@ impl Foreign for Shared {
     }
 }
 
-/// While it lives, one iterator of a broadcast waits for the source.
+/// Exists while an iterator of a broadcast awaits the source.
 struct Pulling<'a>(&'a Shared);
 
 impl<'a> Pulling<'a> {
@@ -114,7 +114,7 @@ pub(crate) struct Broadcast {
 }
 
 impl Broadcast {
-    /// `count` sources over `items`.
+    /// Splits `items` into `count` sources.
     pub(crate) fn split(items: Iter, count: usize) -> Vec<Broadcast> {
         let queues = RefCell::new(vec![VecDeque::new(); count]);
         let shared = Shared { items, queues, pulled: Cell::new(false), wakers: RefCell::default() };
@@ -134,7 +134,7 @@ impl Source for Broadcast {
                 if let Some(pulling) = Pulling::begin(shared) {
                     break pulling;
                 }
-                // Another one waits for the source already: what comes is for this one, too.
+                // Another iterator already awaits the source, and will also queue the item for this one.
                 poll_fn(|context| {
                     if !shared.pulled.get() {
                         return Poll::Ready(());
@@ -161,13 +161,13 @@ impl Source for Broadcast {
     }
 }
 
-/// At least `gap` between items.
+/// Delays items so that they are at least `gap` apart.
 pub(crate) struct Throttle {
     items: Iter,
     gap: Duration,
-    /// When the last item was given, by the host's monotonic clock.
+    /// When the last item was returned, on the monotonic clock of the system.
     last: Option<Duration>,
-    /// An item whose time has not come yet.
+    /// An item that is delayed.
     held: Option<Value>,
 }
 
@@ -200,11 +200,11 @@ impl Source for Throttle {
     }
 }
 
-/// The latest of items that come close together.
+/// Yields the latest of several items within a time window.
 pub(crate) struct Debounce {
     items: Iter,
     window: Duration,
-    /// The latest item so far, and when its window ends.
+    /// The latest item, and the end of its window.
     held: Option<(Value, Duration)>,
 }
 

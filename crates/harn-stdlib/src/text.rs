@@ -1,5 +1,4 @@
-//! Text functions behind the builtins and the methods of strings. Positions count Unicode scalar
-//! values.
+//! Text functions shared by the builtins and the methods of strings. Positions are in Unicode scalar values.
 
 use harn_value::{Str, Value, steps};
 use harn_vm::iter::{NextFuture, Source};
@@ -7,14 +6,14 @@ use harn_vm::{Cx, Result};
 
 use crate::args::{room_for, room_for_bytes};
 
-/// The pieces between separators; an empty separator gives the characters with `""` at both ends.
+/// Splits text at a separator; an empty separator yields the characters with `""` at both ends.
 pub(crate) fn split(text: &str, separator: &str) -> Result<Vec<Value>> {
     if let [byte] = separator.as_bytes() {
         let count = memchr::memchr_iter(*byte, text.as_bytes()).count() + 1;
         room_for(count)?;
         let mut pieces = Vec::with_capacity(count);
         let mut from = 0;
-        // A byte of its own is no part of another character.
+        // The separator is ASCII, so it cannot be part of another character.
         for at in memchr::memchr_iter(*byte, text.as_bytes()) {
             pieces.push(Value::str(&text[from..at]));
             from = at + 1;
@@ -26,18 +25,18 @@ pub(crate) fn split(text: &str, separator: &str) -> Result<Vec<Value>> {
     Ok(text.split(separator).map(Value::str).collect())
 }
 
-/// All occurrences replaced; an empty `old` matches between all characters and at both ends.
+/// Replaces all occurrences; an empty `old` matches between all characters and at both ends.
 pub(crate) fn replace(text: &str, old: &str, new: &str) -> Result<String> {
     let places = match old.len() {
         0 => text.len() + 1,
         n => text.len() / n,
     };
-    // The bound is only worth computing exactly when it is large.
+    // The exact size is only computed if the upper bound is large.
     if places.saturating_mul(new.len()) > 1 << 20 {
         room_for_bytes(text.len() + text.matches(old).count().saturating_mul(new.len()))?;
     }
     if old.is_empty() || new.len() > old.len() {
-        // Bytes at a time, so that a result that grows can be stopped.
+        // Counts steps for the bytes, so that a growing result can be interrupted.
         let mut out = String::with_capacity(text.len());
         let mut end = 0;
         for (at, part) in text.match_indices(old) {
@@ -53,7 +52,7 @@ pub(crate) fn replace(text: &str, old: &str, new: &str) -> Result<String> {
     Ok(text.replace(old, new))
 }
 
-/// Printed forms joined.
+/// Joins the printed forms of values.
 pub(crate) fn join<'a>(items: impl Iterator<Item = &'a Value>, separator: &str) -> Result<String> {
     let mut out = String::new();
     for (i, item) in items.enumerate() {
@@ -78,7 +77,7 @@ pub(crate) fn join<'a>(items: impl Iterator<Item = &'a Value>, separator: &str) 
     Ok(out)
 }
 
-/// The characters from `start` to before `end`, both held to the text.
+/// Returns the characters in `start..end`, with both clamped to its length.
 pub(crate) fn between(text: &Str, start: i64, end: i64) -> Str {
     let clamp = |n: i64| usize::try_from(n.max(0)).unwrap_or(usize::MAX);
     let (start, end) = (clamp(start), clamp(end));
@@ -88,14 +87,14 @@ pub(crate) fn between(text: &Str, start: i64, end: i64) -> Str {
     Str::new(text.char_range(start, end))
 }
 
-/// `count` copies.
+/// Repeats text `count` times.
 pub(crate) fn repeat(text: &str, count: i64) -> Result<String> {
     let count = usize::try_from(count).unwrap_or(0);
     room_for_bytes(text.len().saturating_mul(count))?;
     Ok(text.repeat(count))
 }
 
-/// Which side [`pad`] fills.
+/// The side that [`pad`] fills.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Left,
@@ -103,7 +102,7 @@ pub(crate) enum Side {
     Both,
 }
 
-/// `text`, `length` units long, filled with `fill` up to `width` units.
+/// Pads `text`, which has `length` units, with `fill` to `width` units.
 pub(crate) fn pad(text: &str, length: usize, width: i64, fill: &str, side: Side) -> Result<String> {
     let missing = usize::try_from(width).unwrap_or(0).saturating_sub(length);
     room_for_bytes(text.len() + fill.len().saturating_mul(missing))?;
@@ -115,15 +114,15 @@ pub(crate) fn pad(text: &str, length: usize, width: i64, fill: &str, side: Side)
     Ok(format!("{}{text}{}", fill.repeat(left), fill.repeat(missing - left)))
 }
 
-/// Position in characters of a byte offset.
+/// Converts a byte offset to a position in characters.
 pub(crate) fn char_position(text: &Str, byte: usize) -> i64 {
     if text.is_ascii() { byte as i64 } else { text[..byte].chars().count() as i64 }
 }
 
-/// The lines of a text one by one, as `lines()` cuts them.
+/// The lines of a string, split as by `lines()`.
 pub(crate) struct Lines {
     text: String,
-    /// Where the next line begins.
+    /// Start of the next line.
     at: usize,
 }
 

@@ -1,5 +1,5 @@
-//! YAML text to values and back. Scalars are read as JSON would have them (the core schema): dates
-//! stay text. The tree is built from parser events without recursion, so nesting needs no stack.
+//! Conversion between YAML and values. Scalars follow the core schema, as in JSON: dates remain text. The tree is built
+//! from parser events without recursion, so nesting needs no stack space.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -13,12 +13,12 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
 use crate::args::{printed, with_stack};
 
-/// Reads one document. Keys are strings: a scalar key keeps its spelling. The merge key `<<` adds the entries of its map
-/// or maps that the map itself does not have, those of the first map first.
+/// Parses one document. Keys are strings: a scalar key retains its spelling. The merge key `<<` adds the missing
+/// entries of one or more maps, where earlier maps take precedence.
 ///
 /// # Errors
-/// The reason and the place: broken text, a repeated key, a map or list as key, `<<` without maps, a tag outside of the
-/// core schema.
+/// The reason and the position: invalid syntax, a duplicate key, a map or list as key, `<<` without maps, a tag outside
+/// of the core schema.
 pub fn parse(text: &str) -> Result<Value, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut builder = Builder::default();
@@ -33,17 +33,17 @@ pub fn parse(text: &str) -> Result<Value, String> {
     Ok(builder.root.unwrap_or_default())
 }
 
-/// What the parser keeps at most of one item of a list or dict in one line: two tokens of 104 bytes in a queue that
-/// doubles.
+/// Maximum memory of the parser per item of a flow collection: two tokens of 104 bytes in a queue that doubles its
+/// capacity.
 const KEPT_PER_ITEM: usize = 400;
 
-/// Text as the parser reads it. A list or dict in brackets may turn out to be a key, so all of it is read before its first
-/// event is known: memory and time of that are looked at here.
+/// The input of the parser. A flow collection may turn out to be a key, so the parser reads it completely before it
+/// emits the first event. Its memory and time are accounted here.
 struct Read<'a> {
     chars: Chars<'a>,
-    /// Items that were read since the last event.
+    /// Items that have been read since the last event.
     ahead: &'a Cell<usize>,
-    /// Items that there was room for.
+    /// Items whose memory has been accounted.
     paid: usize,
 }
 
@@ -67,7 +67,7 @@ impl Iterator for Read<'_> {
     }
 }
 
-/// A collection that is still open.
+/// An unfinished collection.
 enum Open {
     List(Vec<Value>),
     Dict(OpenDict),
@@ -78,7 +78,7 @@ struct OpenDict {
     dict: Dict,
     /// The key that waits for its value.
     key: Option<Key>,
-    /// The maps behind a merge key.
+    /// The maps of a merge key.
     merged: Option<Vec<Ref<Dict>>>,
 }
 
@@ -88,8 +88,10 @@ enum Key {
 }
 
 impl OpenDict {
+    /// Inserts an entry.
+    ///
     /// # Errors
-    /// The key is there already, or `<<` has a value that is neither a map nor a list of maps.
+    /// The key is a duplicate, or `<<` has a value that is neither a map nor a list of maps.
     fn insert(&mut self, key: Key, value: Value) -> Result<(), String> {
         let repeated = match key {
             Key::Name(name) => self.dict.insert(name.clone(), value).is_some().then_some(name),
@@ -110,10 +112,10 @@ impl OpenDict {
     }
 }
 
-/// The key whose maps are merged into its map, written without quotes.
+/// The merge key, written without quotes.
 const MERGE: &str = "<<";
 
-/// The maps of a merge key, the one with precedence first.
+/// Returns the maps of a merge key in order of precedence.
 fn merge_sources(value: &Value) -> Result<Vec<Ref<Dict>>, String> {
     let map = |value: &Value| {
         let wrong = || format!("'<<' merges a map or a list of maps, got {}", value.type_name());
@@ -128,7 +130,7 @@ fn merge_sources(value: &Value) -> Result<Vec<Ref<Dict>>, String> {
 /// A finished node.
 struct Node {
     value: Value,
-    /// The spelling of a scalar without quotes or tag.
+    /// The spelling of a scalar without quotes and tag.
     plain: Option<Str>,
 }
 
@@ -185,7 +187,7 @@ impl Builder {
         self.place(node)
     }
 
-    /// Puts a finished node into its parent.
+    /// Adds a finished node to its parent.
     fn place(&mut self, node: Node) -> Result<(), String> {
         match self.open.last_mut() {
             None => self.root = Some(node.value),
@@ -206,8 +208,10 @@ impl From<Value> for Node {
 }
 
 impl Node {
+    /// Converts the node to a key.
+    ///
     /// # Errors
-    /// A list or map cannot be the key of a dict.
+    /// A list or map cannot be a key.
     fn into_key(self) -> Result<Key, String> {
         match (self.plain, self.value.view()) {
             (Some(plain), _) if plain == MERGE => Ok(Key::Merge),
@@ -227,14 +231,14 @@ fn unknown_tag(tag: &Tag) -> String {
     format!("unsupported tag '{handle}{}'", tag.suffix)
 }
 
-/// Accepts the tags of a collection that say what it is anyway.
+/// Accepts redundant tags of a collection.
 fn collection_tag(tag: Option<&Tag>, known: &[&str]) -> Result<(), String> {
     let fits =
         |tag: &Tag| unspecific(tag) || tag.is_yaml_core_schema() && known.contains(&tag.suffix.as_str());
     tag.filter(|tag| !fits(tag)).map_or(Ok(()), |tag| Err(unknown_tag(tag)))
 }
 
-/// `!` alone: no resolution by content.
+/// Returns whether the tag is a plain `!`, which disables resolution by content.
 fn unspecific(tag: &Tag) -> bool {
     tag.handle.is_empty() && tag.suffix == "!" || tag.handle == "!" && tag.suffix.is_empty()
 }
@@ -267,7 +271,7 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, St
     })
 }
 
-/// A scalar without quotes, by the core schema of YAML 1.2.
+/// Parses a plain scalar by the core schema of YAML 1.2.
 fn plain(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Value::NIL,
@@ -278,7 +282,7 @@ fn plain(text: &str) -> Value {
         "-.inf" | "-.Inf" | "-.INF" => return Value::float(f64::NEG_INFINITY),
         _ => {}
     }
-    // A number beyond 64 bits becomes a float, as a decimal one does.
+    // A number beyond 64 bits becomes a float, as for decimal numbers.
     let based = |prefix: &str, base: u32| {
         let digits = text.strip_prefix(prefix).filter(|digits| !digits.is_empty())?;
         let digits: Vec<u32> = digits.chars().map(|c| c.to_digit(base)).collect::<Option<_>>()?;
@@ -308,7 +312,7 @@ fn plain(text: &str) -> Value {
     Value::str(text)
 }
 
-/// Writes a value in block style, keys in byte order, with a newline at the end.
+/// Formats a value in block style, with keys in byte order and a trailing newline.
 pub(crate) fn stringify(value: &Value) -> String {
     let mut out = String::new();
     write_block(value, 0, &mut out);
@@ -318,7 +322,7 @@ pub(crate) fn stringify(value: &Value) -> String {
     out
 }
 
-/// Items of a list or set.
+/// Returns the items of a list or set.
 fn items(value: &Value) -> Option<Vec<Value>> {
     match value.view() {
         View::List(list) => Some(list.to_vec()),
@@ -348,12 +352,12 @@ fn write_block(value: &Value, depth: usize, out: &mut String) {
     });
 }
 
-/// Writes what follows `-` or `key:`.
+/// Writes the value after `-` or `key:`.
 fn write_child(value: &Value, depth: usize, in_list: bool, out: &mut String) {
     let nested_list = items(value).is_some_and(|items| !items.is_empty());
     let nested_dict = value.to_dict().is_some_and(|dict| !dict.is_empty());
     if in_list && (nested_dict || nested_list) {
-        // The first line of a nested collection stands behind the dash.
+        // The first line of a nested collection follows the dash.
         let mut nested = String::new();
         write_block(value, depth, &mut nested);
         out.push(' ');
@@ -381,7 +385,7 @@ fn inline(value: &Value) -> Cow<'_, str> {
         View::Float(f) if f.is_infinite() => if f > 0.0 { ".inf" } else { "-.inf" }.into(),
         View::Float(f) => {
             let text = value.to_string();
-            // A large whole float prints without a point and would be read as an int.
+            // A large integral float prints without a decimal point and would be parsed as an int.
             if f.fract() == 0.0 && !text.contains('.') { format!("{text}.0").into() } else { text.into() }
         }
         View::List(_) | View::Set(_) => "[]".into(),
@@ -392,7 +396,7 @@ fn inline(value: &Value) -> Cow<'_, str> {
     }
 }
 
-/// Whether a reader of YAML 1.1 takes a plain scalar for something else than text: `no`, `1:30`, `1_000`, `2024-01-15`.
+/// Returns whether YAML 1.1 would parse a plain scalar as another type than text: `no`, `1:30`, `1_000`, `2024-01-15`.
 fn older_scalar(text: &str) -> bool {
     const WORDS: [&str; 8] = ["y", "n", "yes", "no", "on", "off", "<<", "="];
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
@@ -402,7 +406,7 @@ fn older_scalar(text: &str) -> bool {
             && digits.bytes().all(|b| b.is_ascii_hexdigit() || b"_:.-+xoTtZz ".contains(&b))
 }
 
-/// Text as it is where it reads back as the same text, else as a JSON string.
+/// Returns `text` unquoted if YAML parses it as the same string, else as a JSON string.
 fn quoted(text: &str) -> Cow<'_, str> {
     let special = text.starts_with(|c: char| c.is_whitespace() || "-?:,[]{}#&*!|>'\"%@`".contains(c))
         || text.ends_with(|c: char| c.is_whitespace() || c == ':')
@@ -443,19 +447,19 @@ mod tests {
     fn merge_keys_add_what_is_missing() {
         for (text, expected) in [
             ("a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}", r#"{"a":{"x":1,"y":2},"b":{"x":1,"y":3}}"#),
-            // Before or after the map's own entries.
+            // Before or after the map's other entries.
             ("b: {y: 3, <<: {x: 1, y: 2}}", r#"{"b":{"x":1,"y":3}}"#),
-            // The first map of a list wins.
+            // The first map of a list takes precedence.
             ("<<: [{x: 1, y: 1}, {x: 2, z: 2}]\nz: 3", r#"{"x":1,"y":1,"z":3}"#),
-            // Merged maps pass on what they have merged.
+            // Merged maps include what they have merged.
             (
                 "a: &a {x: 1}\nb: &b {<<: *a, y: 2}\nc: {<<: *b, z: 3}",
                 r#"{"a":{"x":1},"b":{"x":1,"y":2},"c":{"x":1,"y":2,"z":3}}"#,
             ),
-            // Not deep.
+            // Merging is not recursive.
             ("<<: {m: {x: 1}}\nm: {y: 2}", r#"{"m":{"y":2}}"#),
             ("<<: []", "{}"),
-            // A key in quotes and a value are text.
+            // A quoted key and a value are not merge keys.
             ("'<<': {x: 1}\nv: <<", r#"{"<<":{"x":1},"v":"<<"}"#),
             ("<<: 1", "error: '<<' merges a map or a list of maps, got int at line 1 column 5"),
             ("<<: [{}, [1]]", "error: '<<' merges a map or a list of maps, got list at line 1 column 13"),
@@ -483,7 +487,7 @@ mod tests {
             ("!!set {a, b}", r#"{"a":null,"b":null}"#),
             ("? [1, 2]\n: x", "error: a key must be a scalar, got list"),
             ("? {a: 1}\n: x", "error: a key must be a scalar, got dict"),
-            // A key is text and keeps its spelling.
+            // A key is text and retains its spelling.
             (
                 "{3.10: a, 0x1F: b, 010: c, True: d, ~: e, null: f}",
                 r#"{"010":"c","0x1F":"b","3.10":"a","True":"d","null":"f","~":"e"}"#,
@@ -556,7 +560,7 @@ mod tests {
     #[test]
     fn nesting_needs_no_stack() {
         let deep = "[".repeat(20_000) + &"]".repeat(20_000);
-        // Refused or read, but never a crash.
+        // Either an error or a value, but never a crash.
         let _ = parse(&deep);
         let _ = parse(&"- ".repeat(5_000));
     }

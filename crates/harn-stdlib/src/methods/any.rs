@@ -1,4 +1,4 @@
-//! Methods that every value has.
+//! Methods of all values.
 
 use harn_value::Value;
 use harn_vm::builtins;

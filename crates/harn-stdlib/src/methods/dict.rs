@@ -1,4 +1,4 @@
-//! Methods of dicts. Entries come in byte order of their keys everywhere.
+//! Methods of dicts. Entries are always in byte order of their keys.
 
 use harn_value::{Dict, Ref, Str, Value};
 use harn_vm::builtin::Text;
@@ -107,7 +107,7 @@ builtins! {
     /// ```
     Pure fn remove(cx, this: Ref<Dict>, key: Text as "string | int") -> "dict" {
         let mut this = this;
-        // A dict that others hold is copied only where something changes.
+        // A shared dict is copied only if it changes.
         if this.is_unique() || this.contains(&key) {
             this.make_mut().remove(&key);
         }
@@ -179,7 +179,7 @@ builtins! {
     }
 }
 
-/// A function with two parameters gets key and value, one with one parameter `only`.
+/// Calls a function with key and value if it has two parameters, else with `only`.
 async fn call(cx: &harn_vm::Cx, f: &Value, key: &Str, value: &Value, only: &Value) -> Result<Value> {
     if parameter_count(f) == Some(2) {
         cx.call(f, [key.into(), value.clone()]).await

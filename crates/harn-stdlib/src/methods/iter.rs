@@ -1,5 +1,4 @@
-//! Methods of iterators. A combinator gives a new iterator over the same source and runs nothing; a
-//! sink pulls.
+//! Methods of iterators. A combinator returns a lazy iterator over the same source; a sink consumes the items.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -352,7 +351,7 @@ fn unexpected(what: &str, got: &Value) -> Error {
     Error::type_error(format!("{what}, got {}", got.type_name()))
 }
 
-/// The dict `{done, value}` that `next()` gives.
+/// Returns the dict `{done, value}` of `next()`.
 fn step(item: Option<Value>) -> Value {
     let done = item.is_none();
     let entries = [("done", Value::bool(done)), ("value", item.unwrap_or_default())];
@@ -373,14 +372,14 @@ fn count_items(items: Iter) -> Result<CallLoop> {
     Ok(CallLoop::fold(items, 0, step, Value::int))
 }
 
-/// The sum of a range, as adding up its ints one by one gives it.
+/// Returns the sum of a range, with the same result as adding its ints one by one.
 ///
 /// # Errors
 /// `Runtime error: Integer overflow: A + B`
 fn range_sum(range: Range) -> Result<i64> {
     let Some(last) = range.last() else { return Ok(0) };
     let count = i128::from(last) - i128::from(range.start) + 1;
-    // The sum of the first `n`; it falls as long as they are negative, and then rises.
+    // The sum of the first `n` ints; it decreases while they are negative, and then increases.
     let start = i128::from(range.start);
     let sum = |n: i128| (2 * start + n - 1).checked_mul(n).map(|twice| twice / 2);
     let fits = |n: i128| sum(n).is_some_and(|sum| i64::try_from(sum).is_ok());
@@ -389,7 +388,7 @@ fn range_sum(range: Range) -> Result<i64> {
         if fits(to) {
             continue;
         }
-        // The sums fit up to `n` and not behind it.
+        // Binary search for the largest `n` whose sum fits.
         let (mut n, mut over) = (from, to);
         while over - n > 1 {
             let middle = n + (over - n) / 2;
@@ -404,7 +403,7 @@ fn overflow(a: impl Display, b: impl Display) -> Error {
     Error::runtime(format!("Integer overflow: {a} + {b}"))
 }
 
-/// The sum so far and one more number.
+/// Adds a number to a sum.
 ///
 /// # Errors
 /// `Type error: iter.sum: expected number, got T`, `Runtime error: Integer overflow: A + B`
@@ -434,7 +433,7 @@ fn best(items: Iter, wanted: Ordering) -> CallLoop {
     CallLoop::fold(items, None, step, Value::from)
 }
 
-/// `reduce` and `fold`: the answer to each call is the first argument of the next.
+/// `reduce` and `fold`: the result of each call is the first argument of the next.
 pub(crate) struct Reduce {
     pub(crate) accumulator: Value,
 }
@@ -456,7 +455,7 @@ impl Sink for Reduce {
     }
 }
 
-/// Looks for the first item for which the truth of `f(item)` is `wanted`.
+/// Searches the first item for which the truthiness of `f(item)` is `wanted`.
 struct Search<End> {
     wanted: bool,
     item: Value,

@@ -1,5 +1,5 @@
-//! Methods of lists. None changes its receiver: a method that adds or removes works in place only
-//! when nothing else refers to the list.
+//! Methods of lists. No method changes its receiver: one that adds or removes items works in place only if the list has
+//! no other reference.
 
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
@@ -298,7 +298,7 @@ builtins! {
     }
 }
 
-/// The items from `start` to before `end`: in place when nothing else refers to the list.
+/// Returns the items in `start..end`, in place if the list has no other reference.
 fn part(mut list: List, start: usize, end: usize) -> List {
     let end = end.min(list.len());
     let start = start.min(end);
@@ -310,7 +310,7 @@ fn part(mut list: List, start: usize, end: usize) -> List {
     Ref::new(list[start..end].to_vec().into())
 }
 
-/// Where something was found, or -1.
+/// Returns the position of a match, or -1.
 fn position(found: Option<usize>) -> i64 {
     found.map_or(-1, |at| at as i64)
 }
@@ -526,7 +526,7 @@ impl Steps for Reduce {
     }
 }
 
-/// Looks for the first item for which the truth of `f(item)` is `wanted`; `end` gets its position and itself.
+/// Searches the first item for which the truthiness of `f(item)` is `wanted`; `end` receives its position and the item.
 fn search(
     f: Value,
     items: List,
@@ -543,7 +543,7 @@ fn search(
     CallLoop::over(f, items, 0, step, move |_| end(None))
 }
 
-/// Collects every item behind what `f` gives for it.
+/// Pairs every item with the result of `f` as its key, and passes the pairs to `end`.
 fn keyed(f: Value, items: List, end: fn(Vec<(Value, Value)>) -> Result<Value>) -> CallLoop {
     let keyed = Vec::with_capacity(items.len());
     CallLoop::new(f, Keyed { items, keyed, end })

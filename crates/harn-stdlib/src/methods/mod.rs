@@ -13,7 +13,8 @@ mod string;
 pub(crate) use iter::Reduce;
 pub(crate) use range::length;
 
-/// All methods. A type may have several tables: the earlier one wins. `"any"` is the last resort.
+/// Returns all method tables. A type may have several tables, of which the earlier takes precedence; `"any"` is the
+/// fallback.
 pub fn methods() -> Vec<MethodTable> {
     let table = |type_name, methods| MethodTable { type_name, methods };
     vec![
@@ -24,7 +25,7 @@ pub fn methods() -> Vec<MethodTable> {
         table("list", list::PIECES),
         table("dict", dict::DICT),
         table("set", set::SET),
-        // A range answers some questions at once; for the rest it is an iterator over its ints.
+        // A range has some methods with direct results; the others are those of an iterator over its ints.
         table("range", range::RANGE),
         table("range", iter::COMBINATORS),
         table("range", iter::SINKS),

@@ -1,4 +1,4 @@
-//! What a range answers without walking through its ints. Everything else it does as an iterator.
+//! Methods of ranges with direct results. All others are those of iterators.
 
 use harn_value::{Range, Ref, Value};
 use harn_vm::builtin::{ArgName, FromArg};
@@ -74,10 +74,10 @@ builtins! {
     }
 }
 
-/// How many ints a range has.
+/// Returns the number of ints in a range.
 ///
 /// # Errors
-/// `Runtime error: Integer overflow: len(A to B)`, when they are more than an int can say.
+/// `Runtime error: Integer overflow: len(A to B)`, if the number does not fit into an int.
 pub(crate) fn length(range: &Ref<Range>) -> Result<i64> {
     i64::try_from(range.len())
         .map_err(|_| Error::runtime(format!("Integer overflow: len({})", Value::from(range.clone()))))

@@ -1,4 +1,4 @@
-//! Methods of sets. Elements count by structure and type and keep the order of their insertion.
+//! Methods of sets. Elements are compared by structure and type, and retain their insertion order.
 
 use harn_value::{Ref, Set, Value, steps};
 use harn_vm::{Error, Result, builtins};
@@ -243,7 +243,7 @@ fn without(mut set: Ref<Set>, value: &Value) -> Value {
     set.into()
 }
 
-/// The argument of a set method: a set, or a list taken as one.
+/// Returns the argument of a set method: a set, or a list converted to a set.
 fn operand(method: &str, other: &Value) -> Result<Ref<Set>> {
     if let Some(set) = other.as_set() {
         return Ok(set.clone());
@@ -257,7 +257,7 @@ fn operand(method: &str, other: &Value) -> Result<Ref<Set>> {
     }
 }
 
-/// Whether the truth of `f(element)` is `wanted` for some element.
+/// Returns whether the truthiness of `f(element)` is `wanted` for any element.
 async fn some(cx: &harn_vm::Cx, set: &Set, f: &Value, wanted: bool) -> Result<bool> {
     for item in set.iter() {
         if cx.call(f, [item.clone()]).await?.truthy() == wanted {

@@ -1,4 +1,4 @@
-//! Methods of strings. Positions count Unicode scalar values.
+//! Methods of strings. Positions are in Unicode scalar values.
 
 use harn_value::{Str, Value};
 use harn_vm::builtin::Text;
@@ -283,7 +283,7 @@ builtins! {
     }
 }
 
-/// The first character of a fill text, a blank when it is empty.
+/// Returns the first character of a fill string, or a space if it is empty.
 fn first(fill: &str) -> &str {
     fill.chars().next().map_or(" ", |c| &fill[..c.len_utf8()])
 }
