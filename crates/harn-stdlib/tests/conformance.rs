@@ -1,4 +1,4 @@
-//! The cases of `conformance/builtins`, through the virtual machine.
+//! Runs the cases of `conformance/builtins` in the virtual machine.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ fn cases(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Lines without what is never the same: the time that a timer took.
+/// Returns the lines without the part that varies: the duration of a timer.
 fn comparable(text: &str) -> Vec<String> {
     let line = |line: &str| match line.rsplit_once(": ") {
         Some((timer, time)) if timer.starts_with("[timer] ") && time.ends_with("ms") => timer.to_owned(),

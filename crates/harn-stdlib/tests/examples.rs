@@ -1,8 +1,8 @@
-//! Every example in the documentation runs, and prints what its comments say.
+//! Every documentation example runs and prints the output in its comments.
 
 use harn_vm::Builtin;
 
-/// The code between the fences of an entry's documentation.
+/// Returns the fenced code in the documentation of an entry.
 fn example(entry: &Builtin) -> Option<String> {
     let text = entry.doc_text();
     let (_, after) = text.split_once("```harn\n")?;
@@ -10,7 +10,7 @@ fn example(entry: &Builtin) -> Option<String> {
     Some(code.to_owned())
 }
 
-/// What follows `// -> ` on the lines of an example.
+/// Returns the expected output, after `// -> ` on the lines of an example.
 fn promised(code: &str) -> Vec<&str> {
     code.lines().filter_map(|line| Some(line.split_once("// -> ")?.1.trim_end())).collect()
 }
@@ -38,7 +38,7 @@ fn every_example_prints_what_it_promises() {
     }
     let mut seen = Vec::new();
     for table in harn_stdlib::methods() {
-        // Tables that serve several types are documented once.
+        // Tables of several types are documented once.
         if !seen.contains(&table.methods.as_ptr()) {
             seen.push(table.methods.as_ptr());
             let owner = format!("{}.", table.type_name);

@@ -1,6 +1,6 @@
-//! Random sequences of all file builtins with hostile arguments, in a file system in memory, where nothing can
-//! be lost: a canary never changes, the places that a run stands on stay, and an error changes nothing, also
-//! on a disk that is full at random moments.
+//! Random sequences of all file builtins with hostile arguments, in an in-memory file system: a canary never changes,
+//! the directories that a run needs are kept, and a failed call changes nothing, also on a disk that is full at random
+//! moments.
 
 use std::cell::Cell;
 use std::io;
@@ -50,7 +50,7 @@ const PATHS: [&str; 34] = [
 const OUTSIDE: [&str; 6] =
     ["/canary", "/canary/keep", "../../canary/keep", "out/keep", "/canary/new", "sub/../../../canary"];
 
-/// A disk that is full now and then.
+/// A disk that is sometimes full.
 struct Disk {
     inner: Memory,
     state: Cell<u64>,
@@ -86,7 +86,7 @@ impl Disk {
         self.inner.set_room(if self.next(4) == 0 { self.next(20) as u64 } else { u64::MAX });
     }
 
-    /// Everything below a folder, as text.
+    /// Describes everything below a directory.
     fn content(&self, folder: &Path, out: &mut String) {
         for name in self.inner.names(folder).expect("a folder") {
             let path = folder.join(name);
@@ -125,7 +125,7 @@ impl Layer for Disk {
     }
 }
 
-/// A random call.
+/// Returns a random call.
 fn call(disk: &Disk, paths: &[&str]) -> String {
     let path = || format!("\"{}\"", paths[disk.next(paths.len())]);
     match disk.next(10) {
@@ -145,7 +145,7 @@ fn call(disk: &Disk, paths: &[&str]) -> String {
     }
 }
 
-/// Runs one call; says whether it succeeded.
+/// Runs one call; returns whether it succeeded.
 fn run(disk: &Rc<Disk>, code: &str, ceiling: Option<&Ceiling>) -> bool {
     let mut builder = VmBuilder::new(disk.clone())
         .builtins(harn_stdlib::builtins())
@@ -178,7 +178,7 @@ fn what_the_run_stands_on_stays_and_errors_change_nothing() {
             for place in ["/project/work", "/home/user", "/canary"] {
                 assert!(disk.inner.is_dir(Path::new(place)), "{code} took {place} away");
             }
-            // Links into the canary are followed when a program says so, and only then.
+            // Links into the canary are followed only if the program does so explicitly.
             if !code.contains("out") && !code.contains("hole") && !code.contains("link") {
                 assert!(disk.all("/canary").contains("/canary/keep: Filecanary"), "{code}: {canary}");
             }

@@ -1,9 +1,9 @@
-//! Whatever a program passes to a builtin, it gets a value or an error it can catch: no panic, no
-//! endless loop, no memory without bounds.
+//! For any arguments, a builtin returns a value or a catchable error: it does not panic, loop endlessly or use
+//! unbounded memory.
 
 use harn_vm::Builtin;
 
-/// Values that functions tend not to expect.
+/// Values that functions often do not expect.
 const POOL: &str = r#"
 let deep = range(2000).reduce([], { inner, i -> [inner] })
 let pool = [
@@ -34,7 +34,7 @@ unmock_stdin()
 println("done")
 "#;
 
-/// Ends the program, waits, touches files outside of a scratch folder, or starts other programs.
+/// Builtins that end the program, wait, access files outside of a temporary directory, or start other programs.
 const SKIPPED: [&str; 10] = [
     "exit",
     "sleep",

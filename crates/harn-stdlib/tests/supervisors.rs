@@ -1,10 +1,10 @@
-//! What supervisors do with children that end in any way is what a small model of the rules says.
+//! Supervisors handle the ends of children as a small model of the rules predicts.
 
 use std::path::Path;
 
 use proptest::prelude::*;
 
-/// A child: how its starts end, one after another (after that all are successes), and its policy.
+/// A child: the outcomes of its starts in order (further starts succeed), and its policy.
 #[derive(Clone, Debug)]
 struct Child {
     succeeds: Vec<bool>,
@@ -12,7 +12,7 @@ struct Child {
     most: Option<u64>,
 }
 
-/// How it stands with a child at the end.
+/// The final state of a child.
 #[derive(Default)]
 struct End {
     status: &'static str,
@@ -22,7 +22,7 @@ struct End {
     suppressed: u64,
 }
 
-/// The rules of restarts, read from the contract: 04, section 12.
+/// The rules of restarts according to the contract: 04, section 12.
 fn model(child: &Child) -> End {
     let mut end = End::default();
     let mut ends = child.succeeds.iter().copied().chain(std::iter::repeat(true));
@@ -54,7 +54,7 @@ fn child() -> impl Strategy<Value = Child> {
     let policy = prop_oneof![
         proptest::option::of(0u64..5).prop_map(|most| ("never", most)),
         proptest::option::of(0u64..5).prop_map(|most| ("on_failure", most)),
-        // Without a limit it would go on for ever.
+        // Without a limit it would run forever.
         (0u64..5).prop_map(|most| ("always", Some(most))),
     ];
     (ends, policy).prop_map(|(succeeds, (mode, most))| Child { succeeds, mode, most })

@@ -1,4 +1,4 @@
-//! Rules that all entries of the tables keep.
+//! Rules for all entries of the tables.
 
 use std::collections::HashSet;
 
@@ -37,7 +37,7 @@ fn a_type_has_no_method_twice_in_its_own_tables() {
     let mut seen = HashSet::new();
     for table in harn_stdlib::methods() {
         for entry in table.methods {
-            // A range answers some questions itself and leaves the rest to the iterator's tables.
+            // A range has some methods of its own and inherits the others from the tables of iterators.
             let fresh = seen.insert((table.type_name, entry.name()));
             assert!(fresh || table.type_name == "range", "{}.{}", table.type_name, entry.name());
         }

@@ -1,4 +1,4 @@
-//! Streams of events and WebSockets against servers on this machine: good, slow and broken ones.
+//! Event streams and WebSockets with local servers: valid, slow and broken ones.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Message, WebSocket, accept};
 
-/// A server that does with each connection what it is told; gives its port.
+/// A server that calls `serve` for each connection; returns its port.
 fn server(serve: impl Fn(TcpStream) + Send + Sync + Clone + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -25,7 +25,7 @@ fn server(serve: impl Fn(TcpStream) + Send + Sync + Clone + 'static) -> u16 {
 
 fn http(answer: &'static str, then: impl Fn(&mut TcpStream) + Send + Sync + Clone + 'static) -> u16 {
     server(move |mut stream| {
-        // The head of the request comes in one piece here.
+        // The head of the request arrives in one chunk here.
         let _ = stream.read(&mut [0; 4096]);
         let _ = stream.write_all(answer.as_bytes());
         then(&mut stream);
@@ -47,7 +47,7 @@ fn web_socket(serve: impl Fn(WebSocket<TcpStream>) + Send + Sync + Clone + 'stat
     })
 }
 
-/// What a program prints that gets the port as `port`.
+/// Returns the output of a program that gets the port as `port`.
 fn printed(port: u16, program: &str) -> String {
     let says = "fn says(f) { return unwrap_err(try { f() }) }";
     let run = crate::common::run("t.harn", &format!("let port = {port}\n{says}\n{program}"), Path::new("/"));

@@ -1,4 +1,4 @@
-//! Runs programs in a fresh virtual machine with this crate's builtins, in a scratch folder.
+//! Runs programs in a fresh virtual machine with the builtins of this crate, in a temporary directory.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use harn_system::{Capture, Layer, Real, System};
 use harn_value::Value;
 use harn_vm::{Source, Vm, VmBuilder, block_on, load, uncaught};
 
-/// Output in memory, files and state in a scratch folder, everything else the real system.
+/// Captures output in memory, uses a temporary directory for files and state, and the real system for everything else.
 struct ScratchSystem {
     capture: Rc<Capture>,
     dir: PathBuf,
@@ -31,15 +31,15 @@ impl Layer for ScratchSystem {
     }
 }
 
-/// How a program ended.
+/// The result of a program.
 pub(crate) struct Run {
-    /// Its standard output.
+    /// The standard output.
     pub(crate) output: String,
-    /// The message of the error that ended it.
+    /// The message of the error that ended the program.
     pub(crate) error: Option<String>,
 }
 
-/// Runs `text` as the file `name` of the folder `dir`.
+/// Runs `text` as the file `name` in the directory `dir`.
 pub(crate) fn run(name: &str, text: &str, dir: &Path) -> Run {
     let scratch = tempfile::tempdir().expect("a scratch folder");
     let capture = Rc::new(Capture::over(Rc::new(Real::new())));
