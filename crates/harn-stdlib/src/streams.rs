@@ -200,11 +200,11 @@ impl Source for Throttle {
     }
 }
 
-/// Yields the latest of several items within a time window.
+/// Yields the latest of the items that arrive within a time window.
 pub(crate) struct Debounce {
     items: Iter,
     window: Duration,
-    /// The latest item, and the end of its window.
+    /// The latest item, and the end of the window.
     held: Option<(Value, Duration)>,
 }
 

@@ -64,7 +64,8 @@ pub(super) fn write_all(name: &str, bytes: &[u8], to: &mut impl Write, check: &i
     Ok(())
 }
 
-/// Returns a buffer for the encoded form of `size` bytes, which is hardly ever larger.
+/// Checks the memory limit for the encoded form of `size` bytes, which is hardly ever larger, and returns an empty
+/// buffer for it.
 ///
 /// # Errors
 /// The error of the memory limit.
