@@ -1,8 +1,8 @@
 //! Extraction of JSON from text, such as the reply of a model.
 //!
-//! The time is linear in the length of the input. A failed attempt either started a JSON object or a list of containers,
-//! whose span is then skipped as a whole, or it stopped before another bracket outside of strings. Two such attempts
-//! that read the same byte differ in whether the byte is part of a string, so at most two of them read a byte.
+//! The time is linear in the length of the input. A failed attempt either started a JSON object or a list of
+//! containers, whose span is then skipped as a whole, or it stopped before another bracket outside of strings. Two such
+//! attempts that read the same byte differ in whether the byte is part of a string, so at most two of them read a byte.
 
 use harn_value::json::{self, ParseError};
 use harn_value::{Value, steps};

@@ -32,7 +32,8 @@ fn failed(text: impl Into<String>) -> HttpError {
     HttpError::new(HttpErrorKind::Connect, text)
 }
 
-/// Establishes a connection for exchanges. `tls` returns the default TLS configuration; it is called only for TLS connections.
+/// Establishes a connection for exchanges. `tls` returns the default TLS configuration; it is called only for TLS
+/// connections.
 pub(super) async fn connect(
     route: &Route,
     tls: impl Fn() -> Result<Arc<rustls::ClientConfig>, HttpError>,
