@@ -1,4 +1,4 @@
-//! Assignments, and when they change a value in place.
+//! Assignments, and the cases in which they change a value in place.
 
 use harn_syntax::ast::*;
 
@@ -139,8 +139,8 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Whether evaluating `e` does nothing but read what cannot change or fail: then it does not matter whether it is
-    /// evaluated before or after a variable is read.
+    /// Returns whether evaluating `e` only reads values that cannot change and cannot fail. Then it may be evaluated
+    /// before or after a variable is read.
     fn is_at_hand(&mut self, e: &Expr) -> bool {
         match &e.kind {
             ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Str(_) => true,
@@ -165,10 +165,10 @@ impl<'a> Compiler<'a> {
         self.f().emit(op, dst, l, u32::from(r));
     }
 
-    /// `x = e` for a variable in a register of its own.
+    /// Compiles `x = e` for a variable in a register.
     fn assign_local(&mut self, name: &Name, reg: Reg, value: &'a Expr) {
         match &value.kind {
-            // x = x + a + b: append one after the other.
+            // x = x + a + b: append the operands one after the other.
             ExprKind::Binary { op: BinaryOp::Add, lhs, .. }
                 if matches!(lhs.kind, ExprKind::Binary { op: BinaryOp::Add, .. }) =>
             {
@@ -242,16 +242,17 @@ impl<'a> Compiler<'a> {
         self.moved = None;
     }
 
-    /// Whether a plain variable that is about to be assigned may lose its old value before `rest` is evaluated and the
-    /// new value is there: nothing reads it meanwhile, and if that never happens, nobody looks at the variable again.
+    /// Returns whether a plain variable that is about to be assigned may lose its old value before `rest` is evaluated
+    /// and the new value is stored: nothing reads it meanwhile, and if the assignment never happens, nothing reads the
+    /// variable again.
     fn may_take<'e>(&mut self, name: &Name, rest: impl Iterator<Item = &'e Expr> + Clone) -> bool {
         rest.clone().all(|e| !mentions(e, name))
             && !Effects::of_all(rest).leaves()
             && !self.survives_error(name)
     }
 
-    /// `x = x + a + b` where an error must leave `x` as it was. If `x` and `a` are both texts, lists or dicts, the other
-    /// parts are joined and appended at once; otherwise the sum is made beside `x`.
+    /// Compiles `x = x + a + b` where an error must leave `x` unchanged. If `x` and `a` are both strings, lists or
+    /// dicts, the other operands are joined and appended at once; otherwise the sum is built in another register.
     fn append_together(&mut self, reg: Reg, parts: &[(&'a Expr, harn_syntax::Span)]) {
         let [(first, span), rest @ ..] = parts else { return };
         let (sum, appends) = (self.f().temp(), self.f().temp());
@@ -281,8 +282,8 @@ impl<'a> Compiler<'a> {
         self.f().emit(Op::Clear, sum, 0, 0);
     }
 
-    /// `x = x.push(e)` or `x = x.skip(2)` where an error must leave `x` as it was. A list is changed in place once nothing
-    /// can fail any more; for anything else the method is called.
+    /// Compiles `x = x.push(e)` or `x = x.skip(2)` where an error must leave `x` unchanged. A list is changed in place
+    /// once nothing can fail any more; for other values the method is called.
     fn change_in_place(&mut self, reg: Reg, method: &'a Ident, value: &'a Expr) {
         let t = self.f().temp();
         self.expr(value, t);
@@ -307,12 +308,12 @@ impl<'a> Compiler<'a> {
         self.f().land(done);
     }
 
-    /// `x = x.add(e)` or `x = x.remove(e)`, which `op` does where `x` is a set and `e` an int. For anything else the method is
-    /// called, and gets the variable's value for good unless an error must leave it there.
+    /// Compiles `x = x.add(e)` or `x = x.remove(e)`. `op` handles a set and an int; otherwise the method is called, and
+    /// the variable's value is moved into the call unless an error must leave it in place.
     fn change_set(&mut self, op: Op, name: &Name, reg: Reg, method: &'a Ident, value: &'a Expr) {
         let base = self.f().temp();
         let (receiver, arg) = (self.f().temp(), self.f().temp());
-        // A variable is read where it is.
+        // A variable is used from its own register.
         let known = variable_name(value).and_then(|name| self.plain_local(name)).filter(|r| *r != reg);
         if known.is_none() {
             self.expr(value, arg);
@@ -331,7 +332,7 @@ impl<'a> Compiler<'a> {
         self.f().land(done);
     }
 
-    /// A register that holds the cell of a captured or module variable.
+    /// Returns a register that holds the cell of a captured or module variable.
     fn cell_of(&mut self, binding: &Binding) -> Reg {
         match *binding {
             Binding::Local { reg, .. } => reg,
@@ -361,7 +362,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// `root.a[i].b = e` and its compound forms.
+    /// Compiles `root.a[i].b = e` and its compound forms.
     fn assign_path(
         &mut self,
         target: &'a harn_syntax::ast::Target,
@@ -373,7 +374,7 @@ impl<'a> Compiler<'a> {
         let place = self.cell_of(binding);
         let added = match (op, &value.kind) {
             (Some(_), _) => Some((value, op.unwrap_or(BinaryOp::Add))),
-            // p = p + e with the same path: as p += e.
+            // p = p + e with the same path is compiled as p += e.
             (None, ExprKind::Binary { op: BinaryOp::Add, lhs, rhs, .. }) if same_place(target, lhs) => {
                 Some((&**rhs, BinaryOp::Add))
             }
@@ -401,7 +402,7 @@ impl<'a> Compiler<'a> {
             self.update_part(step, place, operand, op, span);
             return;
         }
-        // Indices once, then the old value, then the right side.
+        // Evaluate the indices once, then the old value, then the right side.
         let steps = self.path_steps(target);
         let path = self.path(steps);
         let done = if op == BinaryOp::Add { self.add_in_place(place, path, operand, span) } else { None };
@@ -426,8 +427,9 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// `p = p.push(e)`, or `p = (p ?? []).push(e)` when `or_new`, for a place behind a path. The list leaves the place while it is
-    /// appended to: with two holders it would be copied each time. For anything else the method is called.
+    /// Compiles `p = p.push(e)`, or `p = (p ?? []).push(e)` if `or_new`, for a nested place. The list is moved out of
+    /// the place while it is appended to, because a shared list would be copied each time. For other values the method
+    /// is called.
     fn push_to_path(
         &mut self,
         target: &'a harn_syntax::ast::Target,
@@ -438,7 +440,7 @@ impl<'a> Compiler<'a> {
     ) {
         let steps = self.path_steps(target);
         let path = self.path(steps);
-        // In this order: the list, and beside it what is appended to it.
+        // The order matters: the list, and next to it the appended value.
         let (old, right) = (self.f().temp(), self.f().temp());
         self.f().at(target.span);
         self.f().emit(Op::GetPath, old, place, path);
@@ -470,9 +472,9 @@ impl<'a> Compiler<'a> {
         self.f().emit(Op::Clear, item, 0, 0);
     }
 
-    /// `place.path += e` in one step, for an operand that can neither fail nor change anything: then nobody can tell that it
-    /// is evaluated before the old value is read. The code behind is for what the instruction cannot do. Gives the
-    /// register of the operand, and the jump to the end of that code.
+    /// Compiles `place.path += e` to one instruction, for an operand that cannot fail and has no effects, so that it
+    /// may be evaluated before the old value is read. The code after the instruction handles all other cases. Returns
+    /// the register of the operand, and the jump to the end of that code.
     fn add_in_place(
         &mut self,
         place: Reg,
@@ -493,7 +495,7 @@ impl<'a> Compiler<'a> {
         Some((r, self.f().jump(Op::Jump, 0, 0)))
     }
 
-    /// `place.name op= e` and `place[i] op= e` for a variable in a register of its own.
+    /// Compiles `place.name op= e` and `place[i] op= e` for a variable in a register.
     fn update_part(
         &mut self,
         step: &'a TargetStep,
@@ -510,7 +512,7 @@ impl<'a> Compiler<'a> {
                 Ok(if i == place { self.copied(i) } else { i })
             }
         };
-        // An item or a text is more often added to a list or text than a number to a number.
+        // An operand that is a list or string literal is probably appended rather than added as a number.
         if op == BinaryOp::Add && matches!(operand.kind, ExprKind::List(_) | ExprKind::Str(_)) {
             let path = self.part(field, step);
             if let Some((r, done)) = self.add_in_place(place, path, operand, span) {
@@ -561,7 +563,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The path of one step: an index in a register, or a field.
+    /// Returns the path of one step: an index in a register, or a field.
     fn part(&mut self, field: Result<Reg, u32>, step: &TargetStep) -> u32 {
         let step = match (field, step) {
             (Ok(i), _) => PathStep::Index(i),
@@ -589,7 +591,7 @@ impl<'a> Compiler<'a> {
             }
             [TargetStep::Index { index, span }] => {
                 let i = self.operand(index);
-                // `x[x] = v`: the place is written while the index is read.
+                // `x[x] = v`: the index register would be read while the place is written.
                 let i = if i == place { self.copied(i) } else { i };
                 self.f().at(*span);
                 self.f().emit(Op::SetIndex, place, i, u32::from(value) | take);
@@ -603,7 +605,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A copy of a register, until the end of the statement.
+    /// Copies a register; the copy lives until the end of the statement.
     fn copied(&mut self, reg: Reg) -> Reg {
         let t = self.f().temp();
         self.f().emit(Op::Move, t, reg, 0);
@@ -632,7 +634,8 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// The method and argument of `p.push(e)` or `(p ?? []).push(e)` for the place that `target` assigns; whether it is the second.
+/// Returns the method and argument of `p.push(e)` or `(p ?? []).push(e)` for the place that `target` assigns, and
+/// whether it is the second form.
 fn pushed_to<'e>(target: &harn_syntax::ast::Target, value: &'e Expr) -> Option<(&'e Ident, &'e Expr, bool)> {
     let ExprKind::MethodCall { object, name, args, optional: false } = &value.kind else { return None };
     let [Arg { value: arg, spread: false, .. }] = &args[..] else { return None };
@@ -648,7 +651,7 @@ fn pushed_to<'e>(target: &harn_syntax::ast::Target, value: &'e Expr) -> Option<(
     is_new.then_some((name, arg, true))
 }
 
-/// Whether `e` reads exactly the place that `target` assigns, with steps that have no effects.
+/// Returns whether `e` reads exactly the place that `target` assigns, with steps without effects.
 fn same_place(target: &harn_syntax::ast::Target, e: &Expr) -> bool {
     let mut e = e;
     for step in target.path.iter().rev() {
@@ -685,7 +688,7 @@ fn same_simple(a: &Expr, b: &Expr) -> bool {
     }
 }
 
-/// The instruction that changes a set in place as the method of this name does.
+/// Returns the instruction that performs the set method of this name in place.
 fn set_change(method: &str) -> Option<Op> {
     match method {
         "add" => Some(Op::SetAdd),
@@ -694,12 +697,12 @@ fn set_change(method: &str) -> Option<Op> {
     }
 }
 
-/// Whether a dict begins with `...name`.
+/// Returns whether a dict literal starts with `...name`.
 fn spreads_first(items: &[DictItem], name: &Name) -> bool {
     matches!(items, [DictItem::Spread(first), ..] if first.as_name() == Some(name))
 }
 
-/// The expressions of an item of a dict.
+/// Iterates over the expressions in an item of a dict literal.
 fn parts_of(item: &DictItem) -> impl Iterator<Item = &Expr> + Clone {
     let (key, value) = match item {
         DictItem::Entry { value, .. } | DictItem::Spread(value) => (None, value),

@@ -1,5 +1,5 @@
-//! Calls: functions, builtins, methods, pipes, and the parts of the language that are calls of
-//! internal builtins (`spawn`, `parallel`, `select`, `deadline`).
+//! Calls: functions, builtins, methods, pipes, and the language constructs that are compiled to calls of internal
+//! builtins (`spawn`, `parallel`, `select`, `deadline`).
 
 use harn_syntax::Span;
 use harn_syntax::ast::*;
@@ -13,7 +13,7 @@ use super::scope::{Binding, Exit, Guard, Reg};
 use crate::bytecode::{FailKind, Handler, HandlerKind, MethodSite, Op};
 
 impl<'a> Compiler<'a> {
-    /// A register on which a call can be built: `dst` itself when it is the topmost one.
+    /// Returns a register on which a call can be built: `dst` itself if it is the topmost one.
     pub(super) fn call_base(&mut self, dst: Reg) -> Reg {
         if self.f().is_top_temp(dst) { dst } else { self.f().temp() }
     }
@@ -24,7 +24,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Calls an internal builtin with `count` arguments behind `base`.
+    /// Calls an internal builtin with the `count` arguments after `base`.
     pub(super) fn call_builtin(&mut self, name: &str, base: Reg, count: u16, dst: Reg) {
         let Some(builtin) = self.vm.builtin(name) else {
             let text = format!("Undefined builtin: {name}");
@@ -36,8 +36,8 @@ impl<'a> Compiler<'a> {
         self.deliver(base, dst);
     }
 
-    /// A call of a builtin. The fast instruction does not count the arguments: a number that does not fit goes
-    /// the way of calls of unknown values, which says so when it is reached.
+    /// Emits a call of a builtin. The fast instruction does not check the number of arguments, so an invalid number is
+    /// compiled as a call of an unknown value, which reports it at run time.
     fn emit_builtin(&mut self, builtin: &'static crate::Builtin, base: Reg, count: u16) {
         if builtin.takes(count as usize) {
             let k = self.f().constant(builtin.value());
@@ -48,7 +48,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Compiles arguments into the registers behind `base`; `moved` names a variable whose last use this is.
+    /// Compiles arguments into the registers after `base`; `moved` names a variable whose last use this is.
     fn args(&mut self, args: &'a [Arg], moved: Option<Reg>) -> u16 {
         for arg in args {
             let t = self.f().temp();
@@ -57,7 +57,7 @@ impl<'a> Compiler<'a> {
         args.len() as u16
     }
 
-    /// One operand into `t`; `moved` as in `args`.
+    /// Compiles one operand into `t`; `moved` as in `args`.
     pub(super) fn arg(&mut self, e: &'a Expr, t: Reg, moved: Option<Reg>) {
         match e.as_name().cloned().and_then(|name| self.plain_local(&name)) {
             Some(reg) if Some(reg) == moved => drop(self.f().emit(Op::Take, t, reg, 0)),
@@ -65,13 +65,13 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A call. With `tail`, in place of the running function.
+    /// Compiles a call; with `tail`, it replaces the frame of the running function.
     pub(super) fn call(&mut self, callee: &'a Expr, args: &'a [Arg], whole: &'a Expr, dst: Reg, tail: bool) {
         let moved = self.moved.take();
         let spread = args.iter().any(|a| a.spread);
         let base = self.call_base(dst);
         let blame = whole.blame();
-        // What is called, when it is known now.
+        // The callee, if known at compile time.
         enum Target {
             Function(u32),
             Builtin(&'static crate::Builtin),
@@ -100,8 +100,8 @@ impl<'a> Compiler<'a> {
             },
             _ => Target::Value(None),
         };
-        // A variable in a register stays there, when the arguments cannot assign it. (With the name of a builtin it
-        // may turn out to be no function, and the builtin is meant.)
+        // A variable in a register stays there if the arguments cannot assign it. (A variable with the name of a
+        // builtin may hold a value that is not a function; the call then means the builtin.)
         let kept = match &target {
             Target::Value(Some(name))
                 if !spread
@@ -252,11 +252,11 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// `x.contains(e)` for a variable that `e` does not assign: one instruction where it is a set and `e` an int. The registers
-    /// behind `base` are the call's, for anything else.
+    /// Compiles `x.contains(e)` for a variable that `e` does not assign: one instruction for a set and an int. The
+    /// registers after `base` are used by the method call for all other values.
     fn has(&mut self, this: Reg, method: &'a Ident, value: &'a Expr, base: Reg, dst: Reg) {
         let (receiver, arg) = (base + 1, self.f().temp());
-        // A variable is read where it is.
+        // A variable is used from its own register.
         let known = variable_name(value).and_then(|name| self.plain_local(name));
         if known.is_none() {
             self.expr(value, arg);
@@ -274,7 +274,7 @@ impl<'a> Compiler<'a> {
         self.f().land(done);
     }
 
-    /// A call site of a method.
+    /// Adds a call site of a method.
     pub(super) fn method_site(&mut self, name: &Name, optional: bool) -> u32 {
         let name = self.vm.intern(name);
         self.f().methods.push(MethodSite {
@@ -287,7 +287,7 @@ impl<'a> Compiler<'a> {
         self.f().methods.len() as u32 - 1
     }
 
-    /// `value |> func`
+    /// Compiles `value |> func`.
     pub(super) fn pipe(&mut self, value: &'a Expr, func: &'a Expr, span: Span, dst: Reg, tail: bool) {
         if uses_placeholder(func) {
             let t = self.f().temp();
@@ -301,7 +301,7 @@ impl<'a> Compiler<'a> {
         let base = self.call_base(dst);
         let arg = self.f().temp();
         self.expr(value, arg);
-        // The value comes first; the callee's register lies below it.
+        // The value is evaluated first; the callee's register is below it.
         if let Some(name) = func.as_name() {
             match self.resolve(name) {
                 Some(
@@ -348,8 +348,8 @@ impl<'a> Compiler<'a> {
     }
 
     pub(super) fn select(&mut self, select: &'a Select, span: Span, dst: Reg) {
-        // __select(channels, timeout, has_default) gives [index, value]: -1 for timeout and default,
-        // -2 when every channel is closed.
+        // __select(channels, timeout, has_default) returns [index, value]: -1 for timeout and default, -2 when every
+        // channel is closed.
         let base = self.f().temp();
         let list = self.f().temp();
         self.f().emit(Op::NewList, list, 0, 0);
@@ -399,7 +399,7 @@ impl<'a> Compiler<'a> {
         let t = self.f().temp();
         self.expr(limit, t);
         self.call_builtin("__deadline_push", base, 1, base);
-        // The token stays in `base`: it says which deadline to remove.
+        // The token stays in `base`: it identifies the deadline to remove.
         self.with_finally(
             None,
             |c| c.block(body, Some(dst)),
@@ -462,7 +462,7 @@ impl<'a> Compiler<'a> {
         self.f().land(done);
     }
 
-    /// `return e`
+    /// Compiles `return e`.
     pub(super) fn return_expr(&mut self, e: &'a Expr) {
         let mark = self.f().next;
         if self.f().control.iter().all(|c| matches!(c, super::scope::Control::Loop { .. }))
@@ -478,15 +478,16 @@ impl<'a> Compiler<'a> {
         self.f().next = mark;
     }
 
-    /// Whether a call whose result is returned takes the place of its caller: an observer may want to see both, the span of
-    /// the caller lasts as long as the call, and what the caller has locked is locked until it has returned.
+    /// Returns whether a returned call may replace the frame of its caller. It must not if an observer may inspect both
+    /// frames, if the caller's tracing span must last as long as the call, or if the caller's locks must be held until
+    /// it returns.
     fn makes_tail_calls(&mut self) -> bool {
         !self.f().facts.takes_locks
             && !self.vm.traces.get()
             && !self.vm.observer.as_ref().is_some_and(|observer| observer.keeps_calls())
     }
 
-    /// Returns the value of `e`. Calls are tail calls when `explicit`.
+    /// Returns the value of `e`. Calls are tail calls if `explicit`.
     pub(super) fn tail(&mut self, e: &'a Expr, explicit: bool) {
         let mark = self.f().next;
         match &e.kind {
@@ -514,7 +515,7 @@ impl<'a> Compiler<'a> {
                 self.pipe(value, func, *op_span, t, takes_place);
                 self.f().emit(Op::Return, t, 0, 0);
             }
-            // The function ends here: the left operand may be appended to in place.
+            // The function ends here, so the left operand may be appended to in place.
             ExprKind::Binary { op: BinaryOp::Add, op_span, lhs, rhs } => {
                 let l = self.operand_before(lhs, rhs);
                 let r = self.operand(rhs);
@@ -537,7 +538,7 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// Whether `_` occurs in the right side of a pipe, outside nested closures, tasks and pipes.
+/// Returns whether `_` occurs in the right side of a pipe, outside nested closures, tasks and pipes.
 fn uses_placeholder(e: &Expr) -> bool {
     struct Placeholder(bool);
     impl<'e> Visitor<'e> for Placeholder {

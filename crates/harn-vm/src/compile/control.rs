@@ -1,4 +1,4 @@
-//! Ways out of a piece of code: loops, `finally`, `defer`, and the jumps through them.
+//! Exits from a block of code: loops, `finally`, `defer`, and the jumps through them.
 
 use harn_syntax::ast::Block;
 use rustc_hash::FxHashSet;
@@ -9,13 +9,13 @@ use super::facts::mentioned_in;
 use super::scope::{Control, Exit, Guard, Reg};
 use crate::bytecode::{Handler, HandlerKind, Op};
 
-/// State register: 0 normal end, 1 an error is in flight, then the exits.
+/// Values of the state register: 0 for a normal end, 1 for an error in flight, then the exits.
 const ERROR: u32 = 1;
 const FIRST_EXIT: usize = 2;
 
 impl Compiler<'_> {
-    /// Compiles `body`, then `cleanup` for every way out of it.
-    /// `block` is the source of the cleanup, if it has one: what it mentions is still needed when the body throws.
+    /// Compiles `body`, then `cleanup` for every exit from it. `block` is the source of the cleanup, if any: the
+    /// variables that it mentions are still needed when the body throws.
     pub(super) fn with_finally(
         &mut self,
         block: Option<&Block>,
@@ -27,7 +27,7 @@ impl Compiler<'_> {
         let state = self.f().temp();
         let value = self.f().temp();
         self.f().control.push(Control::Finally { state, value, exits: Vec::new(), jumps: Vec::new() });
-        // Cleanup that ends or repeats a loop swallows the error: the code behind it runs.
+        // Cleanup that ends or repeats a loop swallows the error, and the code after the loop runs.
         let swallows = block.is_some_and(|block| Effects::of_block(block).jumps);
         let guard = if swallows { Guard::Handler } else { Guard::Cleanup(mentioned.clone()) };
         let start = self.f().pc();
@@ -35,8 +35,8 @@ impl Compiler<'_> {
         self.guarded(guard, body);
         let end = self.f().pc();
         let Some(Control::Finally { exits, jumps, .. }) = self.f().control.pop() else { return };
-        // What the body declared is dropped before the cleanup runs, unless a `defer` mentions a variable that is
-        // declared behind it.
+        // Variables declared in the body are dropped before the cleanup runs, unless a `defer` mentions a variable
+        // that is declared after it.
         let later = self.f().scope_names().split_off(declared);
         let live = if later.iter().any(|name| mentioned.contains(name)) { self.f().live() } else { around };
         self.f().emit(Op::LoadInt, state, 0, 0);
@@ -54,7 +54,7 @@ impl Compiler<'_> {
         self.f().land(normal);
         self.f().land_all(jumps);
         self.release_from(live);
-        // The exits leave from here: a `return` inside the block itself wins over them.
+        // The exits leave from here: a `return` inside the cleanup block takes precedence.
         self.guarded(Guard::Cleanup(FxHashSet::default()), cleanup);
         let skip = self.jump_not_int(state, i64::from(ERROR));
         self.f().emit(Op::Rethrow, value, 0, 0);
@@ -67,8 +67,7 @@ impl Compiler<'_> {
         self.f().emit(Op::Clear, value, 0, 0);
     }
 
-    /// Leaves by `exit`, through the nearest `finally` if one is in the way. `value` holds the result
-    /// of a return.
+    /// Leaves through `exit`, running the nearest enclosing `finally` first. `value` holds the result of a return.
     pub(super) fn leave(&mut self, exit: Exit, value: Option<Reg>) {
         for at in (0..self.f().control.len()).rev() {
             match &mut self.f().control[at] {
@@ -105,12 +104,12 @@ impl Compiler<'_> {
         }
     }
 
-    /// Whether a loop of the current function is around.
+    /// Returns whether the code is inside a loop of the current function.
     pub(super) fn in_loop(&mut self) -> bool {
         self.f().control.iter().any(|c| matches!(c, Control::Loop { .. }))
     }
 
-    /// Compiles code whose errors `guard` gets.
+    /// Compiles code whose errors go to `guard`.
     pub(super) fn guarded(&mut self, guard: Guard, body: impl FnOnce(&mut Self)) {
         let scopes = self.f().scopes.len();
         self.f().guards.push((guard, scopes));
@@ -118,8 +117,9 @@ impl Compiler<'_> {
         self.f().guards.pop();
     }
 
-    /// Whether the local variable may still be read after an error of the code being compiled: a handler of this
-    /// function gets the error, or a cleanup block mentions the variable, and the variable was declared further out.
+    /// Returns whether the local variable may still be read after an error in the code being compiled: a handler of
+    /// this function receives the error, or a cleanup block mentions the variable, and the variable was declared in
+    /// an outer scope.
     pub(super) fn survives_error(&mut self, name: &str) -> bool {
         let f = self.f();
         let Some(declared) = f.scope_of(name) else { return true };

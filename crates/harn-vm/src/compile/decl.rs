@@ -1,4 +1,4 @@
-//! Functions, closures and the other declarations.
+//! Functions, closures and other declarations.
 
 use std::rc::Rc;
 
@@ -13,7 +13,7 @@ use crate::closure::Closure;
 use crate::params::{Check, ParamCheck};
 use crate::types::Alias;
 
-/// What kind of code a function node is.
+/// Role of a function node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// A function, closure, method or tool body.
@@ -23,7 +23,7 @@ pub(super) enum Role {
 }
 
 impl<'a> Compiler<'a> {
-    /// Makes a closure value of `func` in `dst`.
+    /// Creates a closure value of `func` in `dst`.
     pub(super) fn closure(&mut self, func: &'a Function, name: &str, dst: Reg) {
         let span = self.f().span();
         let proto = self.function(func, name, Role::Function);
@@ -38,7 +38,7 @@ impl<'a> Compiler<'a> {
         self.f().emit(Op::Closure, dst, 0, index);
     }
 
-    /// Compiles something inside of a function that may be generic.
+    /// Runs `compile` with the type parameters of a function in scope.
     pub(super) fn generic<T>(&mut self, d: &FnDecl, compile: impl FnOnce(&mut Self) -> T) -> T {
         let outside = self.type_params.len();
         self.type_params.extend(d.type_params.iter().map(|param| param.name.name.clone()));
@@ -62,7 +62,7 @@ impl<'a> Compiler<'a> {
         f.shown = self.shown();
         self.funcs.push(f);
         let of_tool = std::mem::take(&mut self.tool_comes);
-        // Parameters take the first registers; names become visible after the defaults before them.
+        // Parameters take the first registers; each name becomes visible after the defaults of earlier parameters.
         let regs: Vec<Reg> = func.params.iter().map(|_| self.f().temp()).collect();
         for (param, &reg) in func.params.iter().zip(&regs) {
             self.f().at(param.span);
@@ -97,13 +97,13 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Opens a span where a function begins, if the program asks for its spans and the function has a name. A generator
-    /// has none: what others do while it is suspended is not inside of it.
+    /// Opens a tracing span at the start of a named function, if the program records spans. Generators have none,
+    /// because other code runs while they are suspended.
     fn open_span(&mut self, name: &str) {
         if !self.vm.traces.get() || self.f().generator || name.starts_with('<') {
             return;
         }
-        // The span stays in its register, and closes when the call gives that up.
+        // The span stays in its register and is closed when the call releases that register.
         let (span, argument) = (self.f().temp(), self.f().temp());
         self.load_const(Value::str(name), argument);
         self.call_builtin("__span", span, 1, span);
@@ -128,7 +128,7 @@ impl<'a> Compiler<'a> {
         param_names: Vec<String>,
         stream: bool,
     ) -> Rc<Proto> {
-        // The end of a body that leaves earlier on every path is never reached, but must not fall off.
+        // Unreachable if every path of the body returns, but execution must not run past the end of the code.
         self.f().emit(Op::ReturnNil, 0, 0, 0);
         let last = self.funcs.len() - 1;
         let mut f = self.funcs.swap_remove(last);
@@ -199,8 +199,8 @@ impl<'a> Compiler<'a> {
         Ref::new(EnumType { name: self.vm.intern(&d.name.name), variants })
     }
 
-    /// What takes effect at the start of a block: types, functions, and cells for variables that
-    /// functions mention before the variable's declaration.
+    /// Hoists to the start of a block: types, functions, and cells for variables that functions mention before their
+    /// declaration.
     pub(super) fn hoist(&mut self, stmts: &'a [Stmt]) {
         let decls = || {
             stmts.iter().filter_map(|s| match &s.kind {
@@ -263,7 +263,7 @@ impl<'a> Compiler<'a> {
         self.impl_blocks(stmts);
     }
 
-    /// Whether the innermost scope has something of this name that a declaration must not replace.
+    /// Returns whether the innermost scope has a binding of this name that a declaration must not replace.
     fn is_taken(&mut self, name: &Ident) -> bool {
         self.redeclares(name, false)
             || self.f().in_scope(&name.name).is_some_and(|local| local.binding.named().is_some())
@@ -284,7 +284,7 @@ impl<'a> Compiler<'a> {
         if fns.is_empty() {
             return;
         }
-        // Functions that mention no variable of the functions around them are made once, at compile time.
+        // Functions that mention no variable of the enclosing functions are created once, at compile time.
         let later: FxHashSet<&Name> = stmts
             .iter()
             .filter_map(|s| match &s.kind {
@@ -370,7 +370,7 @@ impl<'a> Compiler<'a> {
             .any(|f| matches!(f.find_local(name, true), Some(Binding::Local { .. } | Binding::Up { .. })))
     }
 
-    /// The `impl` blocks of a scope: they add up, so no two may have a method of one name.
+    /// Compiles the `impl` blocks of a scope. They are merged, so no two may define a method of the same name.
     pub(super) fn impl_blocks(&mut self, stmts: &'a [Stmt]) {
         let mut seen: FxHashSet<(&Name, &Name)> = FxHashSet::default();
         for stmt in stmts {
@@ -408,7 +408,7 @@ impl<'a> Compiler<'a> {
         self.type_params.truncate(outside);
     }
 
-    /// A declaration where it stands: tools, skills and packs become variables.
+    /// Compiles a declaration in place: tools, skills and eval packs become variables.
     pub(super) fn decl(&mut self, decl: &'a Decl) {
         match &decl.kind {
             DeclKind::Tool(d) => self.value_decl(&d.name, |c, t| c.tool(d, t)),
@@ -446,7 +446,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// `@acp_tool` and `@acp_skill` evaluate a definition whose result is dropped.
+    /// Evaluates the definitions of `@acp_tool` and `@acp_skill`; their results are dropped.
     pub(super) fn attributes(&mut self, decl: &'a Decl, d: &'a FnDecl) {
         for attr in &decl.attrs {
             let (define, registry, hook) = match &*attr.name.name {
@@ -515,7 +515,7 @@ impl<'a> Compiler<'a> {
         let config = self.f().temp();
         self.f().emit(Op::NewDict, config, 0, 4);
         let t = self.f().temp();
-        // Defaults of parameters are shown in the schema, so they are evaluated here as well.
+        // The schema shows the defaults of parameters, so they are evaluated here as well.
         self.f().emit(Op::NewDict, t, 0, d.func.params.len() as u32);
         for param in d.func.params.iter().filter(|p| !p.rest) {
             let entry = self.f().temp();

@@ -1,40 +1,40 @@
-//! What evaluating an expression may do to the function around it, besides giving a value or throwing.
+//! Side effects of evaluating an expression on the enclosing function, apart from its value or error.
 //!
 //! Expressions may contain blocks of the same function (`if`, `match`, `try`, ...), so an operand may assign variables
-//! that were read before, or leave in the middle. Every shortcut of the compiler that uses a variable in place, moves
-//! it away early, or stores a part of a result asks here, and nowhere else.
+//! that were read before, or leave the function. Every optimization of the compiler that uses a variable in place,
+//! moves it early, or stores a partial result must check its safety here, and only here.
 
 use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
 use smallvec::SmallVec;
 
-/// What an expression may do. Functions inside of it are none of its doing: variables that they share are cells.
+/// Side effects of an expression. Nested functions are not included: the variables that they share are cells.
 #[derive(Default)]
 pub(super) struct Effects {
-    /// Variables it may assign, by name: a variable of its own with the name of another one counts for both.
+    /// Variables that it may assign, by name. Assigning an inner variable that shadows an outer one marks both.
     assigned: SmallVec<[Name; 2]>,
-    /// Whether it may end or repeat a loop that is around it.
+    /// Whether it may end or repeat an enclosing loop.
     pub(super) jumps: bool,
     /// Whether it may return from the function (`return`, `?`).
     pub(super) returns: bool,
-    /// Whether the function may be suspended in it for good (`yield`).
+    /// Whether the function may be suspended in it and never resumed (`yield`).
     pub(super) yields: bool,
 }
 
 impl Effects {
-    /// Of one expression.
+    /// Returns the effects of one expression.
     pub(super) fn of(e: &Expr) -> Effects {
         Effects::of_all([e])
     }
 
-    /// Of several expressions together.
+    /// Returns the combined effects of several expressions.
     pub(super) fn of_all<'e>(list: impl IntoIterator<Item = &'e Expr>) -> Effects {
         let mut walk = Walk::default();
         list.into_iter().for_each(|e| walk.expr(e));
         walk.effects
     }
 
-    /// Of choosing an arm of a `match`: its patterns and guards.
+    /// Returns the effects of choosing an arm of a `match`: its patterns and guards.
     pub(super) fn of_choice(arms: &[MatchArm]) -> Effects {
         let mut walk = Walk::default();
         for arm in arms {
@@ -44,19 +44,19 @@ impl Effects {
         walk.effects
     }
 
-    /// Of a block of statements.
+    /// Returns the effects of a block of statements.
     pub(super) fn of_block(block: &Block) -> Effects {
         let mut walk = Walk::default();
         walk.block(block);
         walk.effects
     }
 
-    /// Whether it may assign the variable.
+    /// Returns whether it may assign the variable.
     pub(super) fn assigns(&self, name: &str) -> bool {
         self.assigned.iter().any(|n| n == name)
     }
 
-    /// Whether what follows may never run, although nothing was thrown.
+    /// Returns whether the code after it may never run although nothing was thrown.
     pub(super) fn leaves(&self) -> bool {
         self.jumps || self.returns || self.yields
     }
@@ -65,7 +65,7 @@ impl Effects {
 #[derive(Default)]
 struct Walk {
     effects: Effects,
-    /// Loops of the expression's own that are around.
+    /// Number of enclosing loops that are part of the expression.
     loops: u32,
 }
 
@@ -78,7 +78,7 @@ impl<'a> Visitor<'a> for Walk {
             StmtKind::Break | StmtKind::Continue => self.effects.jumps |= self.loops == 0,
             StmtKind::Return(_) => self.effects.returns = true,
             StmtKind::Yield(_) | StmtKind::Emit(_) => self.effects.yields = true,
-            // The condition of a `while` belongs to the loop, what a `for` goes over does not.
+            // The condition of a `while` is part of the loop; the iterated value of a `for` is not.
             StmtKind::While { .. } => {
                 self.loops += 1;
                 visit::walk_stmt(self, stmt);
@@ -107,7 +107,7 @@ impl<'a> Visitor<'a> for Walk {
 mod tests {
     use super::*;
 
-    /// The effects of the value of a `let`.
+    /// Returns the effects of the value of a `let`.
     fn effects(text: &str) -> Effects {
         let parsed = harn_syntax::parse(&format!("while true {{ let v = {text}\n}}"));
         assert!(parsed.errors.is_empty(), "{text}");

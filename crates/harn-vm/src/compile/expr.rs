@@ -1,4 +1,4 @@
-//! Expressions.
+//! Compilation of expressions.
 
 use harn_syntax::ast::*;
 use harn_syntax::{Span, schema_place};
@@ -11,7 +11,7 @@ use super::scope::{Binding, Reg};
 use crate::bytecode::{FailKind, MAX_C, Op};
 
 impl<'a> Compiler<'a> {
-    /// Evaluates `e` for its effect.
+    /// Evaluates `e` for its side effects.
     pub(super) fn effect(&mut self, e: &'a Expr) {
         let mark = self.f().next;
         match &e.kind {
@@ -24,7 +24,7 @@ impl<'a> Compiler<'a> {
             _ => {
                 let t = self.f().temp();
                 self.expr(e, t);
-                // What a call left behind would keep containers from being updated in place.
+                // A reference that a call leaves in a register would prevent in-place updates of containers.
                 if !matches!(e.kind, ExprKind::Int(_) | ExprKind::Nil | ExprKind::Bool(_)) {
                     self.f().emit(Op::Clear, t, 0, 0);
                 }
@@ -33,7 +33,7 @@ impl<'a> Compiler<'a> {
         self.f().next = mark;
     }
 
-    /// Evaluates `e` into some register: the variable's own when it is a plain local.
+    /// Evaluates `e` into any register: the variable's own register if it is a plain local.
     pub(super) fn operand(&mut self, e: &'a Expr) -> Reg {
         match &e.kind {
             ExprKind::Name(name) => {
@@ -52,13 +52,13 @@ impl<'a> Compiler<'a> {
         t
     }
 
-    /// As [`Self::operand`], for a value that is used after `later` was evaluated.
+    /// Like [`Self::operand`], for a value that is used after `later` is evaluated.
     pub(super) fn operand_before(&mut self, e: &'a Expr, later: &Expr) -> Reg {
         let reg = self.operand(e);
         self.settled(e, reg, || Effects::of(later))
     }
 
-    /// The register of operand `e`, or a copy of it if `e` is a variable that what follows may assign.
+    /// Returns the register of operand `e`, or a copy of it if `e` is a variable that later code may assign.
     pub(super) fn settled(&mut self, e: &Expr, reg: Reg, later: impl FnOnce() -> Effects) -> Reg {
         let variable = variable_name(e).filter(|_| self.f().is_variable(reg));
         if variable.is_none_or(|name| !later().assigns(name)) {
@@ -70,7 +70,7 @@ impl<'a> Compiler<'a> {
         t
     }
 
-    /// An operand that the next instruction may empty: `Some` when it is an intermediate result.
+    /// Evaluates an operand; the flag is true for an intermediate result, which the next instruction may move out.
     fn owned_operand(&mut self, e: &'a Expr) -> (Reg, bool) {
         if let Some(reg) = e.as_name().cloned().and_then(|name| self.plain_local(&name)) {
             return (reg, false);
@@ -90,8 +90,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Evaluates `e` into `dst`. When `dst` is a variable that `e` may still read, an intermediate
-    /// register stands in between.
+    /// Evaluates `e` into `dst`. If `dst` is a variable that `e` may still read, an intermediate register is used.
     pub(super) fn expr(&mut self, e: &'a Expr, dst: Reg) {
         let direct = matches!(
             e.kind,
@@ -372,7 +371,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A literal operand as a constant number for the instruction forms with a 16-bit constant.
+    /// Returns a literal operand as a constant for the instruction forms with a 16-bit constant.
     fn literal(&mut self, e: &Expr) -> Option<u16> {
         let k = match &e.kind {
             ExprKind::Str(text) => self.text_constant(text),
@@ -398,7 +397,7 @@ impl<'a> Compiler<'a> {
             _ => None,
         };
         if let Some((plain, with_constant)) = ops {
-            // `a + b + c`: the sum so far sits in a register of its own, where the interpreter appends in place.
+            // `a + b + c`: the sum so far is in a temporary register, where the interpreter appends in place.
             let l = if matches!(lhs.kind, ExprKind::Binary { op: BinaryOp::Add, .. })
                 && !self.f().is_variable(dst)
             {
@@ -446,7 +445,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// `dst = l op number`. The int forms need neither a constant nor a look at its type.
+    /// Compiles `dst = l op number`. The int forms need neither a constant nor a type check of it.
     pub(super) fn arithmetic_with(&mut self, op: BinaryOp, dst: Reg, l: Reg, number: &Value) {
         let (with_constant, with_int) = match op {
             BinaryOp::Add => (Op::AddK, Op::AddI),
@@ -467,13 +466,13 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// An operand of arithmetic that has succeeded with numbers (or with a text that it copied anyway) keeps no
-    /// container alive.
+    /// Marks an operand register as clean: after arithmetic with numbers (or with a string that was copied) it no
+    /// longer shares a container.
     pub(super) fn used_up(&mut self, reg: Reg) {
         self.f().dirty.retain(|r| *r != reg);
     }
 
-    /// A comparison or logical expression as a bool in `dst`.
+    /// Evaluates a comparison or logical expression to a bool in `dst`.
     fn condition_value(&mut self, e: &'a Expr, dst: Reg) {
         let mut no = Vec::new();
         self.jump_unless(e, &mut no);
@@ -484,12 +483,12 @@ impl<'a> Compiler<'a> {
         self.f().land(done);
     }
 
-    /// Jumps when `e` is falsy; falls through when it is truthy.
+    /// Jumps if `e` is falsy; falls through if it is truthy.
     pub(super) fn jump_unless(&mut self, e: &'a Expr, out: &mut Vec<usize>) {
         self.branch(e, false, out);
     }
 
-    /// Jumps when `e` is truthy; falls through when it is falsy.
+    /// Jumps if `e` is truthy; falls through if it is falsy.
     pub(super) fn jump_if(&mut self, e: &'a Expr, out: &mut Vec<usize>) {
         self.branch(e, true, out);
     }
@@ -501,7 +500,7 @@ impl<'a> Compiler<'a> {
             ExprKind::Unary { op: UnaryOp::Not, operand, .. } => self.branch(operand, !when, out),
             ExprKind::Logic { op: op @ (LogicOp::And | LogicOp::Or), lhs, rhs, .. } => {
                 if (*op == LogicOp::Or) == when {
-                    // Either side decides alone.
+                    // Each side alone can decide the result.
                     self.branch(lhs, when, out);
                     self.branch(rhs, when, out);
                 } else {
@@ -656,7 +655,7 @@ impl<'a> Compiler<'a> {
             self.f().emit(Op::NewList, dst, first, items.len() as u32);
             return;
         }
-        // Long or spread lists are built piece by piece, in a register that nothing else reads.
+        // Long lists and lists with spreads are built item by item, in a register that no other code reads.
         let out = if self.f().is_variable(dst) { self.f().temp() } else { dst };
         self.f().emit(Op::NewList, out, 0, 0);
         for item in items {
@@ -755,7 +754,7 @@ impl<'a> Compiler<'a> {
         self.f().emit(Op::NewStruct, dst, first, number);
     }
 
-    /// `P {...base, x: 1}`
+    /// Compiles `P {...base, x: 1}`.
     fn struct_update(
         &mut self,
         ty: &harn_value::Ref<harn_value::StructType>,
@@ -779,7 +778,7 @@ impl<'a> Compiler<'a> {
         self.f().next = mark;
     }
 
-    /// `E.V` or `E.V(args)`.
+    /// Compiles `E.V` or `E.V(args)`.
     pub(super) fn enum_value(
         &mut self,
         ty: &harn_value::Ref<harn_value::EnumType>,
@@ -813,11 +812,11 @@ impl<'a> Compiler<'a> {
             self.expr(&arg.value, t);
         }
         self.f().at(span);
-        // The payload starts one register behind `a`, as in a call; the result is moved if needed.
+        // The payload starts one register after `a`, as in a call; the result is moved if needed.
         if dst + 1 == first && !self.f().is_variable(dst) {
             self.f().emit(Op::NewEnum, dst, args.len() as u16, k);
         } else {
-            // Shift by one: the first payload register's predecessor is not ours.
+            // Shift by one, because the register before the first payload register is in use.
             let base = self.f().temp();
             let moved: Vec<Reg> = args.iter().map(|_| self.f().temp()).collect();
             for (i, to) in moved.iter().enumerate() {
@@ -828,7 +827,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The schema value of a type alias or struct, for `output_schema: T`.
+    /// Returns the schema value of a type alias or struct, for `output_schema: T`.
     pub(super) fn alias_schema(&mut self, name: &Name) -> Option<Value> {
         match self.resolve(name)? {
             Binding::Alias(alias) | Binding::Struct(_, alias) => {
@@ -838,7 +837,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The builtin `namespace.name`, unless the program shadows the namespace.
+    /// Returns the builtin `namespace.name`, unless the program shadows the namespace.
     pub(super) fn namespaced(&mut self, object: &Expr, name: &str) -> Option<&'static crate::Builtin> {
         let namespace = match &object.kind {
             ExprKind::Name(namespace) => namespace.clone(),
@@ -850,7 +849,8 @@ impl<'a> Compiler<'a> {
         self.vm.refer_to(&format!("{namespace}.{name}"))
     }
 
-    /// Fails where a namespace of builtins is asked for something that it does not have; false for any other object.
+    /// Emits a failure if `object` is a namespace of builtins without the member `name`; returns false for any other
+    /// object.
     pub(super) fn fails_as_unknown(&mut self, object: &Expr, name: &Ident) -> bool {
         let Some(namespace) = object.as_name().filter(|_| !name.name.is_empty()).cloned() else {
             return false;
@@ -873,7 +873,7 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// The name that an operand consists of.
+/// Returns the name if the operand is only a name.
 pub(super) fn variable_name(e: &Expr) -> Option<&Name> {
     match &e.kind {
         ExprKind::Paren(inner) => variable_name(inner),
@@ -885,12 +885,12 @@ fn is_comparison(op: BinaryOp) -> bool {
     matches!(op, BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge)
 }
 
-/// Whether `i` fits operand `c` of an instruction.
+/// Returns whether `i` fits operand `c` of an instruction.
 fn fits_c(i: i64) -> bool {
     (-(1 << 23)..1 << 23).contains(&i)
 }
 
-/// Whether `e`, when it has a value, is a number or a duration.
+/// Returns whether `e` always evaluates to a number or a duration, unless it throws.
 pub(super) fn is_number(e: &Expr) -> bool {
     match &e.kind {
         ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Unary { op: UnaryOp::Neg, .. } => true,

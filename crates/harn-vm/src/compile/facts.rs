@@ -1,6 +1,6 @@
-//! What the compiler must know of a function before it emits code: which names nested functions
-//! mention and which names are assigned. Both are sets of names, not of bindings: a name that occurs
-//! twice is treated with the greater care, which costs a cell and never correctness.
+//! Facts that the compiler collects about a function before it emits code: which names nested functions
+//! mention and which names are assigned. Both are sets of names, not of bindings: if a name occurs twice,
+//! the stricter treatment applies to both. This may cost a cell but is always correct.
 
 use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
@@ -9,26 +9,26 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// Facts about one function.
 #[derive(Default)]
 pub(super) struct Facts {
-    /// Names mentioned anywhere in it, nested functions included.
+    /// Names mentioned anywhere in it, including nested functions.
     pub(super) mentioned: FxHashSet<Name>,
-    /// Names mentioned in functions nested in it, with the start of the first function that does.
+    /// Names mentioned in nested functions, with the start of the first such function.
     pub(super) nested: FxHashMap<Name, u32>,
-    /// Names assigned anywhere in it, nested functions included.
+    /// Names assigned anywhere in it, including nested functions.
     pub(super) assigned: FxHashSet<Name>,
-    /// Whether it has blocks that run on every way out (`finally`, `defer`, `mutex`, `deadline`).
+    /// Whether it has blocks that run on every exit (`finally`, `defer`, `mutex`, `deadline`).
     cleanup: bool,
-    /// Whether it takes locks, nested functions included: its permits hold them until it has returned.
+    /// Whether it takes locks, including nested functions: its permits hold them until it returns.
     pub(super) takes_locks: bool,
 }
 
-/// Facts of all functions of a file, by the address of their node.
+/// Facts of all functions of a file, by the address of their syntax node.
 #[derive(Default)]
 pub(super) struct FactsTable {
     table: FxHashMap<*const Function, Facts>,
     /// Facts of the file's top level.
     pub(super) top: Facts,
-    /// Whether the end of a value may be noticed: there is a function with `yield` and cleanup blocks (see
-    /// [`crate::cleanup`]), or one that takes locks, which their permits give back.
+    /// Whether dropping a value may have visible effects: some function has `yield` and cleanup blocks
+    /// (see [`crate::cleanup`]), or takes locks, which are released when their permits are dropped.
     pub(super) settles: bool,
 }
 
@@ -83,7 +83,7 @@ impl<'a> Visitor<'a> for Walk {
         let start = func.span.start;
         let outer = self.top();
         for name in &facts.mentioned {
-            // A mention of a parameter's name is the parameter, not a variable further out.
+            // A parameter's name refers to the parameter, not to an outer variable.
             if func.params.iter().any(|p| p.name.name == *name) {
                 continue;
             }
@@ -130,7 +130,7 @@ impl<'a> Visitor<'a> for Walk {
     fn match_pattern(&mut self, pattern: &'a MatchPattern) {
         match &pattern.kind {
             MatchPatternKind::Variant { enum_name, .. } => self.mention(&enum_name.name),
-            // An alternative of an or-pattern may be a variable that is read.
+            // A name in an or-pattern may be a variable that is read.
             MatchPatternKind::Bind(name) => self.mention(&name.name),
             _ => {}
         }
@@ -138,14 +138,14 @@ impl<'a> Visitor<'a> for Walk {
     }
 }
 
-/// Whether `expr` mentions `name` (nested functions included).
+/// Returns whether `expr` mentions `name` (including nested functions).
 pub(super) fn mentions(expr: &Expr, name: &Name) -> bool {
     let mut walk = Walk::new();
     walk.expr(expr);
     walk.top().mentioned.contains(name)
 }
 
-/// The names that a block mentions (nested functions included).
+/// Returns the names that a block mentions (including nested functions).
 pub(super) fn mentioned_in(block: &Block) -> FxHashSet<Name> {
     let mut walk = Walk::new();
     walk.block(block);

@@ -1,14 +1,14 @@
-//! Syntax tree to bytecode.
+//! Compiler from syntax tree to bytecode.
 //!
-//! One pass over the tree per file, after [`facts`] has found out which variables functions share.
-//! Names are resolved here: locals become registers, variables that a nested function shares become
-//! cells, module variables and functions become numbered slots. What a program does wrong at run time
-//! (an unknown variable, an assignment to a `let`) becomes an instruction that fails when it is
-//! reached; what is wrong wherever it stands is a [`CompileError`].
+//! One pass over the tree of each file, after [`facts`] has determined which variables functions share. Names are
+//! resolved here: locals become registers, variables that a nested function shares become cells, module variables and
+//! functions become numbered slots. Mistakes that are runtime errors (an unknown variable, an assignment to a `let`)
+//! are compiled to an instruction that fails when reached; mistakes that are invalid anywhere in a file are reported as
+//! [`CompileError`].
 //!
-//! Files: `scope` (the function under construction), `expr`, `call`, `stmt`, `control` (`finally`,
-//! `break`, `return`), `pattern`, `decl` (functions and other declarations), and `effects`: what evaluating an
-//! expression may do to variables that were read before.
+//! Modules: `scope` (the function under construction), `expr`, `call`, `stmt`, `control` (`finally`, `break`,
+//! `return`), `pattern`, `decl` (functions and other declarations), and `effects` (side effects of an expression on
+//! variables that were read before).
 
 mod assign;
 mod call;
@@ -37,12 +37,12 @@ use facts::FactsTable;
 pub(crate) use scope::Binding;
 use scope::{Func, Reg};
 
-/// Something that is wrong wherever it is executed.
+/// An error that does not depend on whether the code is executed.
 #[derive(Debug, Clone)]
 pub struct CompileError {
-    /// Where.
+    /// Location.
     pub span: Span,
-    /// What, without the leading `Compile error at line N: `.
+    /// Message, without the leading `Compile error at line N: `.
     pub text: String,
 }
 
@@ -58,7 +58,7 @@ impl std::error::Error for CompileError {}
 pub(crate) struct ModuleScope {
     /// Owner of the variables.
     pub(crate) id: u32,
-    /// Owner of the source text.
+    /// Owner of the source.
     pub(crate) source: u32,
     pub(crate) file: Rc<str>,
     pub(crate) names: FxHashMap<Name, Binding>,
@@ -66,14 +66,14 @@ pub(crate) struct ModuleScope {
 }
 
 impl ModuleScope {
-    /// Lets types of this file be looked through where they are used.
+    /// Makes the types of this file known to the VM's type table.
     pub(crate) fn know_types(&self, vm: &Vm) {
         let named = |(name, binding): (&Name, &Binding)| Some((name.clone(), binding.named()?));
         vm.types.know(self.id, self.names.iter().filter_map(named));
     }
 }
 
-/// A pipeline that may be extended, with the names its body sees.
+/// Pipelines that may be extended, with the names visible in their bodies.
 pub(crate) type Pipelines<'a> = FxHashMap<Name, (&'a PipelineDecl, &'a ModuleScope)>;
 
 /// A compiled file.
@@ -84,14 +84,14 @@ pub(crate) struct CompiledModule {
     pub(crate) pipelines: Vec<(Name, Rc<Proto>)>,
 }
 
-/// How a file's top level is run.
+/// How a file's top level runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// The program's own file.
     Entry,
     /// An imported file: only variables, tools and skills.
     Imported,
-    /// A REPL input: as `Entry`, and the value of the last expression is the result.
+    /// A REPL input: like `Entry`, and the value of the last expression is the result.
     Interactive,
 }
 
@@ -101,28 +101,28 @@ pub(crate) struct Compiler<'a> {
     facts: &'a FactsTable,
     funcs: Vec<Func<'a>>,
     errors: Vec<CompileError>,
-    /// Functions that the pipeline being compiled puts in place of its ancestors'.
+    /// Functions with which the pipeline being compiled overrides those of its ancestors.
     overrides: Rc<FxHashMap<Name, &'a Function>>,
     pipelines: &'a Pipelines<'a>,
     /// A variable whose last use is an argument of the call being compiled.
     moved: Option<Reg>,
-    /// Whether a top-level name was declared, and immutably.
+    /// Top-level names declared so far, and whether each is immutable.
     top_fixed: FxHashMap<Name, bool>,
-    /// The type parameters of the functions around.
+    /// Type parameters of the enclosing functions.
     type_params: Vec<Name>,
-    /// Whether the next function is that of a tool, whose arguments a model writes.
+    /// Whether the next function is a tool's body, whose arguments a model writes.
     tool_comes: bool,
-    /// Suggestions for unknown names so far.
+    /// Number of suggestions computed for unknown names.
     hints: std::cell::Cell<u32>,
-    /// The statements of the top level.
+    /// Statements of the top level.
     items: &'a [Stmt],
 }
 
-/// Unknown names of a file that a suggestion is looked for.
+/// Maximum number of unknown names of a file for which a suggestion is computed.
 const MAX_HINTS: u32 = 32;
 
-/// Compiles a file whose names were declared by [`declare`]. Where it is not whole, for want of a file that it imports, an unknown
-/// name is no slip of the pen.
+/// Compiles a file whose names were declared by [`declare`]. If it is not whole because an imported file is missing,
+/// unknown names get no suggestion.
 ///
 /// # Errors
 /// All compile errors, in order of position.
@@ -162,8 +162,8 @@ pub(crate) fn compile(
     Err(errors)
 }
 
-/// Names a file declares at its top level: functions and types, and the variables that functions share.
-/// In a REPL all variables are shared.
+/// Declares the top-level names of a file: functions and types, and the variables that functions share. In a REPL all
+/// variables are shared.
 pub(crate) fn declare(vm: &Vm, program: &Program, module: &mut ModuleScope, interactive: bool) {
     let facts = FactsTable::collect(program);
     if facts.settles {
@@ -225,13 +225,13 @@ pub(crate) fn declare(vm: &Vm, program: &Program, module: &mut ModuleScope, inte
 }
 
 impl<'a> Compiler<'a> {
-    /// The function being compiled.
+    /// Returns the function being compiled.
     fn f(&mut self) -> &mut Func<'a> {
         let last = self.funcs.len() - 1;
         &mut self.funcs[last]
     }
 
-    /// Where the places of a function for an observer are noted: the modules that the machine brings along have none.
+    /// Returns the debug information to fill in for an observer; `None` for modules of the standard library.
     fn shown(&self) -> Option<Box<crate::bytecode::Shown>> {
         let observed = self.vm.observer.is_some() && !self.module.file.starts_with("std/");
         observed.then(Box::default)
@@ -245,10 +245,10 @@ impl<'a> Compiler<'a> {
         matches!(&self.funcs[..], [main] if main.scopes.len() == 1 && !main.is_function)
     }
 
-    /// Something about types, with the names as they are here.
+    /// Runs `look` with the types that are in scope here.
     fn with_types<T>(&self, look: impl FnOnce(&Scope<'_>) -> T) -> T {
         let find = |name: &str| {
-            // The parameter of a generic function stands for any type.
+            // A type parameter of a generic function accepts any type.
             let is_parameter = self.type_params.iter().any(|known| known == name);
             if is_parameter { None } else { self.lookup_type(name)?.named() }
         };
@@ -257,7 +257,7 @@ impl<'a> Compiler<'a> {
 
     // ---- names ----
 
-    /// What `name` stands for; captures it when it belongs to an enclosing function.
+    /// Resolves `name`; captures the variable if it belongs to an enclosing function.
     fn resolve(&mut self, name: &Name) -> Option<Binding> {
         let top = self.funcs.len() - 1;
         if let Some(binding) = self.funcs[top].find_local(name, false) {
@@ -304,14 +304,14 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The struct or enum called `name`, unless a variable hides it.
+    /// Returns the struct or enum called `name`, unless a variable shadows it.
     fn resolve_type(&mut self, name: &Name) -> Option<Binding> {
         self.lookup_type(name)
     }
 
-    /// `` (did you mean `x`?)`` for an unknown name.
+    /// Returns the suggestion `` (did you mean `x`?)`` for an unknown name.
     fn hint(&self, name: &str) -> String {
-        // A file with many unknown names has another problem than slips of the pen.
+        // Many unknown names in one file are not typos.
         self.hints.set(self.hints.get() + 1);
         if self.hints.get() > MAX_HINTS {
             return String::new();
@@ -327,7 +327,7 @@ impl<'a> Compiler<'a> {
         crate::suggest::hint(name, names.into_iter())
     }
 
-    /// The variables of the top level, which functions see wherever they stand.
+    /// Returns the top-level variables, which functions see regardless of their position.
     fn top_variables(&self) -> impl Iterator<Item = &'a Ident> {
         let items: &'a [Stmt] = self.items;
         items.iter().flat_map(|item| match &item.kind {
@@ -366,7 +366,8 @@ impl<'a> Compiler<'a> {
         CompiledModule { main, pipelines }
     }
 
-    /// Fails at the second of two declarations of one name. Two tools fail where the second stands.
+    /// Fails at the second of two declarations of the same name. For two tools, the failure is at run time where the
+    /// second is declared.
     fn top_declarations(&mut self, program: &'a Program) {
         let mut seen: FxHashMap<&Name, bool> = FxHashMap::default();
         for item in &program.items {
@@ -391,7 +392,7 @@ impl<'a> Compiler<'a> {
                 self.fail_redeclared(&d.name);
                 continue;
             };
-            // Functions of the top level see no registers of the main code.
+            // Top-level functions cannot access registers of the main code.
             let main = std::mem::take(&mut self.funcs);
             let proto = self.generic(d, |compiler| compiler.function(&d.func, &d.name.name, Role::Function));
             self.funcs = main;
@@ -399,7 +400,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The top level of an imported file or of a file with pipelines.
+    /// Compiles the top level of an imported file or of a file with pipelines.
     fn variables_only(&mut self, program: &'a Program) {
         let items = &program.items;
         for item in items.iter().filter(|i| matches!(i.kind, StmtKind::Let { .. })) {
@@ -423,7 +424,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A pipeline with the bodies of its ancestors in front, in one chain of scopes.
+    /// Compiles a pipeline, preceded by the bodies of its ancestors, in one chain of scopes.
     fn pipeline(&mut self, pipeline: &'a PipelineDecl) -> Rc<Proto> {
         let mut chain = vec![(pipeline, self.module)];
         let mut base = pipeline.extends.as_ref();
@@ -483,7 +484,7 @@ impl<'a> Compiler<'a> {
         proto
     }
 
-    /// Puts overriding functions in place of module functions, before anything of the pipeline runs.
+    /// Replaces module functions with the overriding functions, before any code of the pipeline runs.
     fn replace_functions(&mut self) {
         let overrides = self.overrides.clone();
         let mut names: Vec<&Name> = overrides.keys().collect();

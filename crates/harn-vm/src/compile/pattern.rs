@@ -9,7 +9,7 @@ use super::scope::{Binding, Reg};
 use super::stmt::Target;
 use crate::bytecode::{FailKind, Op};
 
-/// The places of a pattern's variables, in order, with the names.
+/// Names of a pattern's variables with their storage, in order.
 pub(super) type Targets<'a> = Vec<(&'a Ident, Option<Target>)>;
 
 impl<'a> Compiler<'a> {
@@ -22,7 +22,8 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Reserves places for all names of a pattern; they become visible when [`Self::destructure`] stores them.
+    /// Reserves storage for all names of a pattern; they become visible when [`Self::destructure`] stores
+    /// them.
     pub(super) fn pattern_targets(&mut self, pattern: &'a Pattern, mutable: bool) -> Targets<'a> {
         let mut targets = Vec::new();
         for name in Self::pattern_names(pattern) {
@@ -54,7 +55,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Takes the value in `from` apart.
+    /// Destructures the value in `from`.
     pub(super) fn destructure(
         &mut self,
         pattern: &'a Pattern,
@@ -119,7 +120,7 @@ impl<'a> Compiler<'a> {
 
     // ---- match ----
 
-    /// With `tail`, every arm returns its value from the function.
+    /// Compiles a `match`. With `tail`, every arm returns its value from the function.
     pub(super) fn match_expr(&mut self, value: &'a Expr, arms: &'a [MatchArm], dst: Option<Reg>, tail: bool) {
         let span = value.span;
         let operand = self.operand(value);
@@ -167,7 +168,7 @@ impl<'a> Compiler<'a> {
         if name.name == "_" {
             return;
         }
-        // A variable of the match is immutable: the value's own register serves, unless it is captured.
+        // A variable bound by a match is immutable, so it shares the value's register unless it is captured.
         let cell = self.needs_cell(&name.name);
         if !cell && !self.f().is_variable(value) {
             self.f().declare(
@@ -181,8 +182,8 @@ impl<'a> Compiler<'a> {
         self.bind(name, false, value);
     }
 
-    /// Falls through when the value in `from` matches; jumps to `fails` otherwise. Registers of bound
-    /// parts stay reserved until the arm's scope closes.
+    /// Falls through if the value in `from` matches; otherwise jumps to `fails`. Registers of bound parts stay
+    /// reserved until the arm's scope closes.
     fn test_pattern(
         &mut self,
         pattern: &'a MatchPattern,
@@ -304,7 +305,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// `name.field` where `name` is no enum: an ordinary value to compare with.
+    /// Compiles `name.field` where `name` is not an enum: compares with an ordinary value.
     fn variant_of_value(
         &mut self,
         object: &'a Ident,

@@ -1,4 +1,4 @@
-//! The function being compiled: its code so far, its scopes and registers, and the lookup of names.
+//! The function being compiled: emitted code, scopes, registers, and name lookup.
 
 use std::rc::Rc;
 
@@ -17,24 +17,23 @@ use crate::types::{Alias, Named};
 /// A register number.
 pub(super) type Reg = u16;
 
-/// Something that `break`, `continue`, `return` and `?` have to know on their way out.
+/// An enclosing construct that `break`, `continue`, `return` and `?` must pass through.
 pub(super) enum Control {
-    /// A loop: jumps waiting for its end and for its next iteration.
+    /// A loop: jumps to be patched to its end and to its next iteration.
     Loop { breaks: Vec<usize>, continues: Vec<usize> },
     /// Code with a `finally` or `defer` block.
     Finally { state: Reg, value: Reg, exits: Vec<Exit>, jumps: Vec<usize> },
 }
 
-/// Who gets the errors of a piece of code.
+/// Receiver of the errors of a block of code.
 pub(super) enum Guard {
-    /// A handler, after which the function goes on (`catch`, `retry`).
+    /// A handler, after which the function continues (`catch`, `retry`).
     Handler,
-    /// A cleanup block that mentions these names, after which the error goes on.
+    /// A cleanup block that mentions these names, after which the error propagates.
     Cleanup(FxHashSet<Name>),
 }
 
-/// A way out that first runs a `finally` block. Its number in the block's state register follows
-/// from its position.
+/// An exit that first runs a `finally` block. Its number in the block's state register follows from its position.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exit {
     Return,
@@ -42,10 +41,10 @@ pub(super) enum Exit {
     Continue,
 }
 
-/// Instructions of a function: jumps reach 2^23 of them.
+/// Maximum number of instructions of a function: jumps reach 2^23 instructions.
 const MAX_CODE: usize = 8_000_000;
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Clone)]
 pub(crate) enum Binding {
     /// A register of the function that declares it.
@@ -56,20 +55,20 @@ pub(crate) enum Binding {
     Global { module: u32, index: u32, mutable: bool },
     /// A module-level function.
     Function { index: u32 },
-    /// A struct type, and the shape of its fields.
+    /// A struct type and the shape of its fields.
     Struct(Ref<StructType>, Rc<Alias>),
     /// An enum type.
     Enum(Ref<EnumType>),
-    /// A type alias: no value at run time. What it stands for.
+    /// A type alias, which has no value at run time, and its type.
     Alias(Rc<Alias>),
-    /// An interface: no value at run time. The file that declares it.
+    /// An interface, which has no value at run time, and the file that declares it.
     Interface(u32),
     /// A pipeline: not callable.
     Pipeline,
 }
 
 impl Binding {
-    /// The type that a name stands for; `None` for other names, and for a type that is not looked into.
+    /// Returns the named type; `None` for other names and for types without a known structure.
     pub(crate) fn named(&self) -> Option<Named<'static>> {
         match self {
             Binding::Struct(ty, alias) => Some(Named::Struct(ty.clone(), alias.clone())),
@@ -89,20 +88,20 @@ pub(super) struct Local {
     pub(super) declared: bool,
     /// Whether a second declaration in the same scope is an error.
     pub(super) fixed: bool,
-    /// The first instruction behind its declaration.
+    /// The first instruction after its declaration.
     from: usize,
 }
 
 #[derive(Default)]
 pub(super) struct Scope {
     locals: Vec<Local>,
-    /// Places in `locals` by name, once there are many.
+    /// Positions in `locals` by name, once there are more than `FEW`.
     places: FxHashMap<Name, Vec<usize>>,
     /// First register that belongs to the scope.
     pub(super) base: Reg,
 }
 
-/// Names that are looked for one by one.
+/// Maximum number of names that are searched linearly.
 const FEW: usize = 16;
 
 impl Scope {
@@ -121,19 +120,19 @@ impl Scope {
         }
     }
 
-    /// Places of a name, the last declaration first.
+    /// Returns the positions of a name, the last declaration first.
     fn places<'s>(&'s self, name: &'s str) -> impl Iterator<Item = usize> + 's {
         let few = (self.locals.len() <= FEW).then_some(0..self.locals.len()).into_iter().flatten().rev();
         let known = self.places.get(name).into_iter().flatten().rev().copied();
         few.filter(move |&at| self.locals[at].name == name).chain(known)
     }
 
-    /// The names in it, in order.
+    /// Returns its names in order.
     pub(super) fn names(&self) -> impl Iterator<Item = &Name> {
         self.locals.iter().map(|local| &local.name)
     }
 
-    /// Whether `name` was declared so that it must not be declared again.
+    /// Returns whether `name` has a declaration that must not be repeated.
     pub(super) fn is_fixed(&self, name: &str) -> bool {
         self.places(name).any(|at| self.locals[at].fixed)
     }
@@ -163,22 +162,22 @@ pub(super) struct Func<'a> {
     most: u32,
     /// Registers that hold declared variables (as opposed to intermediate results).
     variables: Vec<bool>,
-    /// Intermediate registers that may keep a container alive; cleared at the end of the statement.
+    /// Intermediate registers that may share a container; cleared at the end of the statement.
     pub(super) dirty: Vec<Reg>,
-    /// Register that `_` stands for on the right side of a pipe.
+    /// Register to which `_` refers on the right side of a pipe.
     pub(super) piped: Option<Reg>,
-    /// Whether this is a function, tool or pipeline (and not the top level of a file).
+    /// Whether this is a function, tool or pipeline, not the top level of a file.
     pub(super) is_function: bool,
     pub(super) generator: bool,
-    /// Code of the file's top level or of a pipeline: `yield` there has no consumer.
+    /// Whether this is the top level of a file or a pipeline, where `yield` has no consumer.
     pub(super) plain_yield: bool,
-    /// What catches or passes on errors of the code being compiled, outermost first, and for each how many scopes were
-    /// open around it.
+    /// Receivers of errors of the code being compiled, outermost first, each with the number of scopes that were open
+    /// around it.
     pub(super) guards: Vec<(Guard, usize)>,
-    /// Whether a number did not fit its place in an instruction.
+    /// Whether a number did not fit its field in an instruction.
     too_large: bool,
     span: Span,
-    /// What an observer is shown, if there is one.
+    /// Debug information, if there is an observer.
     pub(super) shown: Option<Box<Shown>>,
 }
 
@@ -287,7 +286,7 @@ impl<'a> Func<'a> {
         next
     }
 
-    /// A text constant; `make` interns it.
+    /// Adds a string constant; `make` interns it.
     pub(super) fn text(&mut self, text: &str, make: impl FnOnce(&str) -> Str) -> u32 {
         if let Some(&at) = self.texts.get(text) {
             return at;
@@ -300,7 +299,7 @@ impl<'a> Func<'a> {
 
     // ---- registers ----
 
-    /// A fresh register above all in use. Running out is reported by the caller through [`Func::most`].
+    /// Allocates a register above all others in use. The caller reports exhaustion through [`Func::most`].
     pub(super) fn temp(&mut self) -> Reg {
         let reg = self.next;
         self.next += 1;
@@ -312,7 +311,7 @@ impl<'a> Func<'a> {
         self.most
     }
 
-    /// Whether it needs more registers, code or constants than instructions have room for.
+    /// Returns whether the function needs more registers, code or constants than instructions can address.
     pub(super) fn is_too_large(&self) -> bool {
         self.too_large
             || self.most > u32::from(Reg::MAX)
@@ -320,7 +319,7 @@ impl<'a> Func<'a> {
             || self.consts.len() > TAKE as usize
     }
 
-    /// Notes that `number` has to fit 16 bits, and cuts it.
+    /// Converts `number` to 16 bits, and records an overflow.
     pub(super) fn narrow(&mut self, number: usize) -> u16 {
         u16::try_from(number).unwrap_or_else(|_| {
             self.too_large = true;
@@ -328,7 +327,7 @@ impl<'a> Func<'a> {
         })
     }
 
-    /// Registers in use now: all below the next free one.
+    /// Number of registers in use: all below the next free one.
     pub(super) fn live(&mut self) -> u16 {
         self.narrow(self.next as usize)
     }
@@ -337,7 +336,7 @@ impl<'a> Func<'a> {
         self.variables.get(reg as usize).copied().unwrap_or(false)
     }
 
-    /// Whether `reg` is the topmost register and holds no variable, so that a call may be built on it.
+    /// Returns whether `reg` is the topmost register and holds no variable, so that a call may be built on it.
     pub(super) fn is_top_temp(&self, reg: Reg) -> bool {
         u32::from(reg) + 1 == self.next && !self.is_variable(reg)
     }
@@ -363,12 +362,12 @@ impl<'a> Func<'a> {
         }
     }
 
-    /// Names declared in the innermost scope, in order.
+    /// Returns the names declared in the innermost scope, in order.
     pub(super) fn scope_names(&mut self) -> Vec<Name> {
         self.scope().locals.iter().map(|local| local.name.clone()).collect()
     }
 
-    /// Registers of the variables in the innermost scope.
+    /// Returns the registers of the variables in the innermost scope.
     pub(super) fn scope_registers(&mut self) -> Vec<Reg> {
         let locals = self.scope().locals.iter();
         locals
@@ -397,7 +396,7 @@ impl<'a> Func<'a> {
         self.scope().add(Local { name: name.clone(), binding, declared, fixed, from });
     }
 
-    /// Notes the variables of a scope that ends here for an observer.
+    /// Records the variables of a scope that ends here for an observer.
     fn show_locals(&mut self, scope: &Scope) {
         let to = self.code.len() as u32;
         let Some(shown) = &mut self.shown else { return };
@@ -409,7 +408,7 @@ impl<'a> Func<'a> {
         }
     }
 
-    /// What an observer is shown of the function, which is complete.
+    /// Returns the debug information of the completed function.
     pub(super) fn take_shown(&mut self) -> Option<Box<Shown>> {
         for scope in std::mem::take(&mut self.scopes) {
             self.show_locals(&scope);
@@ -426,15 +425,15 @@ impl<'a> Func<'a> {
         Some(shown)
     }
 
-    /// The entry of `name` in the innermost scope.
+    /// Returns the entry of `name` in the innermost scope.
     pub(super) fn in_scope(&mut self, name: &Name) -> Option<&mut Local> {
         let scope = self.scope();
         let at = scope.places(name).next()?;
         scope.locals.get_mut(at)
     }
 
-    /// Looks a name up in the scopes of this function. `nested` is set when the question comes from a
-    /// function inside: it also sees variables declared further down.
+    /// Looks up a name in the scopes of this function. If `nested`, the lookup is for a nested function, which also
+    /// sees variables that are declared later.
     pub(super) fn find_local(&self, name: &str, nested: bool) -> Option<&Binding> {
         self.scopes
             .iter()
@@ -444,12 +443,12 @@ impl<'a> Func<'a> {
             .map(|local| &local.binding)
     }
 
-    /// Whether the code being compiled is not the last to run in this function when it throws.
+    /// Returns whether code of this function may run after an error of the code being compiled.
     pub(super) fn guards_errors(&self) -> bool {
         !self.guards.is_empty()
     }
 
-    /// Number of the scope that a visible name was declared in.
+    /// Returns the index of the scope in which a visible name was declared.
     pub(super) fn scope_of(&self, name: &str) -> Option<usize> {
         self.scopes.iter().rposition(|s| s.locals.iter().any(|l| l.declared && l.name == name))
     }

@@ -1,4 +1,4 @@
-//! Statements and blocks.
+//! Compilation of statements and blocks.
 
 use harn_syntax::ast::*;
 
@@ -7,7 +7,7 @@ use super::scope::{Binding, Control, Exit, Guard, Reg};
 use crate::bytecode::{FailKind, Handler, HandlerKind, Op};
 
 impl<'a> Compiler<'a> {
-    /// A block in a scope of its own; its value goes to `dst`.
+    /// Compiles a block in a new scope; its value goes to `dst`.
     pub(super) fn block(&mut self, block: &'a Block, dst: Option<Reg>) {
         self.f().open_scope();
         self.block_in_scope(block, dst);
@@ -15,7 +15,7 @@ impl<'a> Compiler<'a> {
         self.f().close_scope();
     }
 
-    /// In programs where that can run cleanup, what a block's variables hold is dropped at its end.
+    /// Drops the values of a block's variables at its end, in programs where that can run cleanup.
     fn release_scope(&mut self) {
         if self.vm.settles.get() {
             for reg in self.f().scope_registers().into_iter().rev() {
@@ -25,13 +25,13 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A block in the scope that is open already.
+    /// Compiles a block in the scope that is already open.
     pub(super) fn block_in_scope(&mut self, block: &'a Block, dst: Option<Reg>) {
         self.hoist(&block.stmts);
         self.stmts(&block.stmts, dst);
     }
 
-    /// The block at the end of a function: its value is returned.
+    /// Compiles the block at the end of a function: its value is returned.
     pub(super) fn tail_block(&mut self, block: &'a Block) {
         if block.stmts.iter().any(|s| matches!(s.kind, StmtKind::Defer(_))) || self.f().generator {
             let t = self.f().temp();
@@ -55,8 +55,8 @@ impl<'a> Compiler<'a> {
         self.f().close_scope();
     }
 
-    /// Statements in order; the value of the last goes to `dst`. When they are part of an expression, the intermediate
-    /// results of what is around them are still needed: they are left alone.
+    /// Compiles statements in order; the value of the last goes to `dst`. Inside an expression, the intermediate
+    /// results of the surrounding expression are still needed and are not cleared.
     pub(super) fn stmts(&mut self, stmts: &'a [Stmt], dst: Option<Reg>) {
         let around = std::mem::take(&mut self.f().dirty);
         self.stmts_alone(stmts, dst);
@@ -89,7 +89,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The place where an observer sees a statement: the interpreter leaves its loop there.
+    /// Emits the point at which an observer sees a statement: the interpreter leaves its loop there.
     fn show(&mut self, stmt: &Stmt) {
         if self.f().shown.is_none() || matches!(stmt.kind, StmtKind::Decl(_) | StmtKind::Import(_)) {
             return;
@@ -106,7 +106,8 @@ impl<'a> Compiler<'a> {
         let mut dirty = std::mem::take(&mut self.f().dirty);
         dirty.retain(|reg| Some(*reg) != keep && !self.f().is_variable(*reg));
         dirty.sort_unstable();
-        // One instruction for neighbours, and for what lies between: nothing else is in use above the variables.
+        // One instruction clears adjacent registers and unused ones between them: above the variables, no other
+        // register is in use.
         let mut runs: Vec<(Reg, Reg)> = Vec::new();
         for reg in dirty {
             match runs.last_mut() {
@@ -119,7 +120,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Whether no register of the range is in use between two statements.
+    /// Returns whether no register of the range is in use between two statements.
     fn is_dead(&mut self, mut regs: std::ops::Range<Reg>, keep: Option<Reg>) -> bool {
         let free = self.f().next;
         regs.all(|reg| u32::from(reg) >= free && Some(reg) != keep && !self.f().is_variable(reg))
@@ -131,7 +132,7 @@ impl<'a> Compiler<'a> {
         match &stmt.kind {
             StmtKind::Expr(e) => self.effect(e),
             StmtKind::Let { mutable, pattern, value, .. } => {
-                // What is declared keeps its registers.
+                // The registers of declared variables stay reserved.
                 self.let_stmt(*mutable, pattern, value);
                 return;
             }
@@ -198,7 +199,7 @@ impl<'a> Compiler<'a> {
                 self.f().emit(Op::Yield, t, 0, 0);
             }
             StmtKind::Mutex(body) => self.mutex(body),
-            // Handled where the statements of the block are: see `stmts`.
+            // Handled by `stmts`, which compiles the enclosing block.
             StmtKind::Defer(_) | StmtKind::Import(_) | StmtKind::Override { .. } => {}
             StmtKind::Decl(decl) => {
                 self.decl(decl);
@@ -247,7 +248,7 @@ impl<'a> Compiler<'a> {
             }
             return;
         }
-        // Names first, so that their registers lie below the value's.
+        // Names first, so that their registers are below the value's.
         let targets = self.pattern_targets(pattern, mutable);
         let mark = self.f().next;
         let t = self.f().temp();
@@ -257,12 +258,12 @@ impl<'a> Compiler<'a> {
         self.f().next = mark;
     }
 
-    /// Evaluates an initialiser; a closure takes the variable's name for nothing but traces.
+    /// Evaluates an initializer.
     fn named(&mut self, value: &'a Expr, _name: &Name, dst: Reg) {
         self.expr(value, dst);
     }
 
-    /// Whether this declaration repeats an immutable name of the same scope.
+    /// Returns whether this declaration repeats an immutable name of the same scope.
     pub(super) fn redeclares(&mut self, name: &Ident, mutable: bool) -> bool {
         if mutable || name.name == "_" {
             return false;
@@ -270,7 +271,7 @@ impl<'a> Compiler<'a> {
         if self.is_top_level() && self.module.names.contains_key(&name.name) {
             return self.top_fixed.get(&name.name).copied().unwrap_or(false);
         }
-        // The outermost scope of a function body counts as the parameters' own.
+        // The outermost scope of a function body shares its names with the parameters.
         self.f().in_scope(&name.name).is_some_and(|l| l.declared && l.fixed)
             || (self.f().scopes.len() == 2 && self.f().is_function && self.f().scopes[0].is_fixed(&name.name))
     }
@@ -284,7 +285,7 @@ impl<'a> Compiler<'a> {
         self.fail(FailKind::Runtime, &text);
     }
 
-    /// Where a variable that is about to be declared will live.
+    /// Returns the storage for a variable that is about to be declared.
     pub(super) fn target_of(&mut self, name: &Ident, mutable: bool) -> Target {
         if self.is_top_level()
             && let Some(Binding::Global { module, index, mutable: cell }) = self.module.names.get(&name.name)
@@ -311,13 +312,13 @@ impl<'a> Compiler<'a> {
         self.f().declare(&name.name, Binding::Local { reg, mutable, cell }, !mutable, true);
     }
 
-    /// Whether a variable of this name must be shared with functions that captured it.
+    /// Returns whether a variable of this name must be shared with functions that captured it.
     pub(super) fn needs_cell(&mut self, name: &Name) -> bool {
         let facts = self.f().facts;
         facts.nested.contains_key(name) && facts.assigned.contains(name)
     }
 
-    /// Stores `value` in a declared place and makes the name visible.
+    /// Stores `value` in a reserved place and makes the name visible.
     pub(super) fn store(&mut self, name: &Ident, target: Target, value: Reg, mutable: bool) {
         match target {
             Target::Register(reg) => {
@@ -354,7 +355,7 @@ impl<'a> Compiler<'a> {
 
     // ---- loops ----
 
-    /// Where the next round of a loop begins, also after `continue`.
+    /// Emits the cleanup at the start of the next iteration of a loop, also after `continue`.
     fn next_round(&mut self) {
         let skipped =
             matches!(self.f().control.last(), Some(Control::Loop { continues, .. }) if !continues.is_empty());
@@ -370,7 +371,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// As [`Self::release_scope`], where the end of blocks may have been skipped.
+    /// Like [`Self::release_scope`], at a point where the ends of blocks may have been skipped.
     fn release_after(&mut self, skipped: bool) {
         if skipped {
             let live = self.f().live();
@@ -378,7 +379,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// In programs where that can run cleanup, what the registers from `first` on hold is dropped.
+    /// Drops the values of the registers from `first` on, in programs where that can run cleanup.
     pub(super) fn release_from(&mut self, first: Reg) {
         if self.vm.settles.get() {
             self.f().emit(Op::ClearFrom, first, 0, 0);
@@ -428,7 +429,7 @@ impl<'a> Compiler<'a> {
         self.f().emit(Op::EndLoop, state, 0, 0);
     }
 
-    /// The body with the loop variables bound from `item`, in a scope of its own.
+    /// Compiles the body in a new scope, with the loop variables bound from `item`.
     fn loop_body(&mut self, pattern: &'a Pattern, item: Reg, body: &'a Block) {
         self.f().open_scope();
         match &pattern.kind {
@@ -504,7 +505,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Here begins the handler of the code from `start` to `end`, around which `live` registers were in use.
+    /// Starts the handler of the code from `start` to `end`, around which `live` registers were in use.
     fn handler(&mut self, start: usize, end: usize, live: u16, register: Reg, kind: HandlerKind) {
         let target = self.f().pc() as u32;
         self.f().handlers.push(Handler {
@@ -566,7 +567,7 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// Whether a statement may drop the last reference to something, before the next one begins.
+/// Returns whether a statement may drop the last reference to a value before the next statement starts.
 fn drops(stmt: &Stmt) -> bool {
     matches!(
         stmt.kind,
@@ -574,10 +575,10 @@ fn drops(stmt: &Stmt) -> bool {
     )
 }
 
-/// Where a variable lives.
+/// Storage of a variable.
 #[derive(Clone, Copy)]
 pub(super) enum Target {
-    /// A fresh register.
+    /// A new register.
     Register(Reg),
     /// A cell made at the start of the block.
     Cell(Reg),
