@@ -1,8 +1,7 @@
-//! Memory that the interpreter reads while it runs, close together: code and constants of all functions.
+//! Contiguous memory for the data that the interpreter reads while running: code and constants of all functions.
 //!
-//! Allocators put objects of different sizes far apart, each kind at the start of a region of its own. A small
-//! program would spread over as many pages, with addresses that differ in high bits only, and calls would wait for
-//! caches that cannot hold all of them at a time.
+//! Allocators place objects of different sizes in separate regions. A small program would be spread over as many
+//! pages, whose addresses differ only in high bits, and calls would miss in caches that cannot hold all of them.
 
 use std::alloc::Layout;
 use std::cell::{Cell, RefCell};
@@ -10,16 +9,16 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-/// Bytes of a chunk; what is larger gets one of its own.
+/// Size of a chunk in bytes; a larger array gets a separate chunk of its size.
 const CHUNK: usize = 16 << 10;
 
-/// Bytes left free at the start of a chunk: the allocator's regions start with objects that are just as much in use.
+/// Bytes left free at the start of a chunk: the allocator's regions begin with objects that are used equally often.
 const OFFSET: usize = 1 << 10;
 
-/// Alignment of chunks: nothing packed needs a stricter one.
+/// Alignment of chunks: no packed type needs a stricter one.
 const ALIGN: usize = 64;
 
-/// Hands out packed arrays.
+/// Allocates packed arrays.
 #[derive(Default)]
 pub(crate) struct Arena {
     chunk: RefCell<Option<Rc<Chunk>>>,
@@ -33,7 +32,7 @@ struct Chunk {
 
 impl Chunk {
     fn layout(size: usize) -> Layout {
-        // Sizes are those of arrays in memory, far from the limit.
+        // Sizes are those of arrays in memory, far below the limit.
         Layout::from_size_align(size, ALIGN).unwrap_or(Layout::new::<[u8; CHUNK]>())
     }
 
@@ -48,7 +47,7 @@ impl Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout; every array in it holds a count of the chunk.
+        // SAFETY: allocated in `new` with this layout; every array in the chunk holds a reference to it.
         unsafe { std::alloc::dealloc(self.start.as_ptr(), Self::layout(self.size)) };
     }
 }
@@ -72,8 +71,8 @@ impl Arena {
             (chunk, OFFSET)
         });
         let count = items.len();
-        // SAFETY: `at` is aligned (chunks are aligned to more than any `T` needs) and the bytes behind it are free.
-        // The items move: their old place forgets them.
+        // SAFETY: `at` is aligned (chunks have a stricter alignment than any `T` needs) and the bytes from `at` on
+        // are free. The items are moved: the vector they came from is freed without dropping them.
         let items = unsafe {
             let target = chunk.start.as_ptr().add(at).cast::<T>();
             let mut items = std::mem::ManuallyDrop::new(items);
@@ -90,7 +89,7 @@ impl Arena {
 /// An array in an arena. Its memory lives as long as any array of its chunk.
 pub struct Packed<T> {
     items: NonNull<[T]>,
-    /// Not there for an array of no bytes.
+    /// `None` for an array of zero bytes.
     chunk: Option<Rc<Chunk>>,
 }
 
@@ -106,7 +105,7 @@ impl<T> Deref for Packed<T> {
 impl<T> Drop for Packed<T> {
     fn drop(&mut self) {
         if self.chunk.is_some() {
-            // SAFETY: the items are this array's own, and the chunk is freed after them.
+            // SAFETY: this array owns the items, and the chunk is freed after them.
             unsafe { std::ptr::drop_in_place(self.items.as_ptr()) };
         }
     }

@@ -155,16 +155,16 @@ ops! {
     IterPrep,
     /// `R[a+2]` = next item and jump by c; at the end skips the next instruction
     IterNext,
-    /// drop the loop state `R[a]` .. `R[a+2]`, and run the cleanup of a generator that ended with it
+    /// drop the loop state `R[a]` .. `R[a+2]`, and run the cleanup of a generator that was dropped with it
     EndLoop,
     /// run the cleanup of generators that were dropped
     Settle,
-    /// drop what the registers from `R[a]` on hold
+    /// clear all registers from `R[a]` on
     ClearFrom,
-    // Calls. The callee sits in R[a], arguments follow; the result replaces the callee.
+    // Calls. The callee is in R[a], followed by the arguments; the result replaces the callee.
     /// call `R[a]` with b arguments; c: 1 + constant with the name for the error
     Call,
-    /// call `R[c]`, which stays there, with b arguments behind a
+    /// call `R[c]`, which stays in place, with b arguments after `R[a]`
     CallLocal,
     /// call function c with b arguments
     CallFunction,
@@ -172,12 +172,12 @@ ops! {
     CallBuiltin,
     /// call method c of `R[a+1]`; b arguments with the receiver
     CallMethod,
-    /// `R[a]` = whether the set `R[b]` has the int `R[c]`, and jump as the `Jump` behind says; where one look does not tell, or
-    /// they are something else, nothing but skip it
+    /// `R[a]` = whether the set `R[b]` has the int `R[c]`, and jump like the `Jump` that follows; if the fast lookup is
+    /// not conclusive or the operands have other types, only skip that `Jump`
     SetHas,
-    /// add the int `R[b]` to the set `R[a]` in place, and go on as with SetHas
+    /// add the int `R[b]` to the set `R[a]` in place, then continue as SetHas does
     SetAdd,
-    /// remove the int `R[b]` from the set `R[a]` in place, and go on as with SetHas
+    /// remove the int `R[b]` from the set `R[a]` in place, then continue as SetHas does
     SetRemove,
     /// call `R[a]` with the list `R[a+1]`
     CallSpread,
@@ -185,7 +185,7 @@ ops! {
     CallBuiltinSpread,
     /// call method c of `R[a+1]` with the list `R[a+2]`
     CallMethodSpread,
-    /// as Call, in place of the running function
+    /// like Call, replacing the frame of the running function
     TailCall,
     /// return `R[a]`
     Return,
@@ -195,7 +195,7 @@ ops! {
     // Building values.
     /// `R[a]` = list of c values from `R[b]`
     NewList,
-    /// `R[a]` = `R[a]` + a list of `R[b]` alone
+    /// `R[a]` = `R[a]` + a list with the single item `R[b]`
     Append,
     /// append `R[b]` to the list `R[a]`
     ListPush,
@@ -213,7 +213,7 @@ ops! {
     NewStruct,
     /// `R[a]` = instance of struct c with the fields of the dict `R[b]`
     StructFromDict,
-    /// `R[a]` = enum value like `K[c]` with the payload in `R[a+1]` .. b values
+    /// `R[a]` = enum value like `K[c]` with b payload values from `R[a+1]`
     NewEnum,
     /// `R[a]` = printed forms of c values from `R[b]`, joined
     Interp,
@@ -224,13 +224,13 @@ ops! {
     // Access.
     /// `R[a]` = `R[b]`.`K[c]`
     GetField,
-    /// as GetField, and `R[b]` becomes nil
+    /// like GetField, then `R[b]` = nil
     GetFieldTake,
     /// `R[a]` = `R[b]`?.`K[c]`: nil where GetField fails
     GetFieldOpt,
     /// `R[a]` = `R[b][R[c]]`
     GetIndex,
-    /// as GetIndex, and `R[b]` becomes nil
+    /// like GetIndex, then `R[b]` = nil
     GetIndexTake,
     /// `R[a]` = `R[b][R[c] : R[c+1]]`
     Slice,
@@ -240,10 +240,10 @@ ops! {
     SetIndex,
     /// place `R[a]`, path c = `R[b]`
     SetPath,
-    /// if `R[b]` + `R[b+1]` can append in place, take the value at place `R[a]`, path c away
+    /// if `R[b]` + `R[b+1]` can append in place, move the value at place `R[a]`, path c out
     ReleasePath,
-    /// value at place `R[a]`, path c = itself + `R[b]`, and jump as the `Jump` behind says; where that cannot be done in
-    /// place, or might fail, nothing but skip it
+    /// value at place `R[a]`, path c = itself + `R[b]`, and jump like the `Jump` that follows; if that cannot be done
+    /// in place or might fail, only skip that `Jump`
     AddPath,
     /// place `R[a]` (a cell) = `R[b]` + `R[c]`, in place when possible
     AddToCell,
@@ -270,14 +270,14 @@ ops! {
     JumpNotVariant,
     /// jump by c unless `R[a]` is the variant of the enum value `R[b]`
     JumpNotVariantOf,
-    /// jump by c unless `R[a] + R[b]` appends text to text, list to list or dict to dict, and is sure to succeed
+    /// jump by c unless `R[a] + R[b]` appends string to string, list to list or dict to dict and cannot fail
     JumpNotAppends,
     /// `R[a]` = payload value c of the enum value `R[b]`
     EnumField,
     // Errors.
     /// throw `R[a]`
     Throw,
-    /// fail with text `K[c]`; b: kind (see FailKind)
+    /// fail with message `K[c]`; b: kind (see FailKind)
     Fail,
     /// throw the error held by `R[a]` again
     Rethrow,
@@ -296,9 +296,9 @@ ops! {
     // Functions.
     /// check parameter `R[a]` against check c
     CheckParam,
-    /// hand out `R[a]`
+    /// yield `R[a]`
     Yield,
-    /// drop what `R[a]` .. `R[a+c]` hold
+    /// clear `R[a]` .. `R[a+c]`
     Clear,
     /// add a method to struct c: `R[a]` is a function, `R[b]` its name
     AddMethod,
@@ -314,7 +314,7 @@ pub enum FailKind {
     Runtime,
     /// A type error.
     Type,
-    /// A text without prefix.
+    /// A message without prefix.
     Plain,
     /// A thrown string.
     Thrown,
@@ -324,50 +324,50 @@ pub enum FailKind {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Ins(pub u64);
 
-/// Set in `c` of `SetIndex`, `SetField` and `SetPath` when the value register may be emptied.
+/// Flag in `c` of `SetIndex`, `SetField` and `SetPath`: the value register may be moved out of.
 pub(crate) const TAKE: u32 = 1 << 23;
 
 /// Largest `c`.
 pub(crate) const MAX_C: u32 = (1 << 24) - 1;
 
 impl Ins {
-    /// Packs an instruction. `c` is cut to 24 bits.
+    /// Packs an instruction. `c` is truncated to 24 bits.
     pub fn new(op: Op, a: u16, b: u16, c: u32) -> Ins {
         Ins(op as u64 | (u64::from(a) << 8) | (u64::from(b) << 24) | (u64::from(c & MAX_C) << 40))
     }
 
-    /// The operation.
+    /// Returns the operation.
     #[inline(always)]
     pub fn op(self) -> Op {
-        // SAFETY: instructions are made by `Ins::new` only, from an `Op`.
+        // SAFETY: only `Ins::new` makes instructions, from an `Op`.
         unsafe { std::mem::transmute::<u8, Op>(self.0 as u8) }
     }
 
-    /// Operand `a`.
+    /// Returns operand `a`.
     #[inline(always)]
     pub fn a(self) -> usize {
         (self.0 >> 8) as u16 as usize
     }
 
-    /// Operand `b`.
+    /// Returns operand `b`.
     #[inline(always)]
     pub fn b(self) -> usize {
         (self.0 >> 24) as u16 as usize
     }
 
-    /// Operand `b` as a signed number.
+    /// Returns operand `b` as a signed number.
     #[inline(always)]
     pub(crate) fn sb(self) -> i64 {
         i64::from((self.0 >> 24) as i16)
     }
 
-    /// Operand `c`.
+    /// Returns operand `c`.
     #[inline(always)]
     pub fn c(self) -> usize {
         (self.0 >> 40) as usize
     }
 
-    /// Operand `c` as a signed number.
+    /// Returns operand `c` as a signed number.
     #[inline(always)]
     pub(crate) fn sc(self) -> isize {
         ((self.0 as i64) >> 40) as isize
@@ -380,56 +380,56 @@ impl std::fmt::Debug for Ins {
     }
 }
 
-/// How a closure gets a captured variable when it is made.
+/// Where a new closure gets a captured variable from.
 #[derive(Clone, Copy, Debug)]
 pub enum Capture {
-    /// From a register of the function that makes it.
+    /// A register of the function that creates the closure.
     Local(u16),
-    /// From the captured variables of the function that makes it.
+    /// A captured variable of the function that creates the closure.
     Up(u16),
 }
 
-/// A stretch of code whose errors go to a handler. Inner stretches come first.
+/// A range of code whose errors go to a handler. Inner ranges come first.
 #[derive(Clone, Copy, Debug)]
 pub struct Handler {
     /// First instruction covered.
     pub start: u32,
-    /// First instruction no longer covered.
+    /// First instruction after the range.
     pub end: u32,
-    /// Where to go on.
+    /// Instruction at which the handler starts.
     pub target: u32,
     /// Register that receives the error.
     pub register: u16,
-    /// Registers in use around the stretch. Those from here on belong to it: they are cleared before its error is
-    /// handled, so that what it held is dropped.
+    /// Number of registers in use around the range. Registers from here on belong to the range: they are cleared before
+    /// its error is handled, so that their values are dropped.
     pub live: u16,
-    /// What it handles and what the register gets.
+    /// Which errors it handles and what the register receives.
     pub kind: HandlerKind,
 }
 
-/// What a handler handles.
+/// Which errors a handler handles.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HandlerKind {
     /// Catchable errors; the register gets the value that `catch` binds.
     Catch,
-    /// Catchable errors; the register gets the error itself, to be looked at and perhaps thrown again.
+    /// Catchable errors; the register gets the error itself, which the code inspects and may rethrow.
     CatchHeld,
-    /// All errors; the register gets the error itself, to be thrown again.
+    /// All errors; the register gets the error itself, which is rethrown.
     Finally,
 }
 
-/// A call site of a method: its name, and what was found last time.
+/// A call site of a method: its name and an inline cache of the last target.
 pub struct MethodSite {
     /// The method's name.
     pub name: Str,
-    /// `x?.name()`: nil when there is no such method.
+    /// `x?.name()`: nil if there is no such method.
     pub optional: bool,
     /// Key of the cached target: a tag, or the address of a struct type.
     pub(crate) key: Cell<usize>,
-    /// Of a struct type: the VM's `method_epoch` when the target was found.
+    /// For a struct type: the VM's `method_epoch` when the target was found.
     pub(crate) epoch: Cell<usize>,
-    /// The cached target: a `Builtin` for tags, a `Closure` value for struct types. Invariant: that closure is alive
-    /// while the VM's epoch is `epoch`, because replacing a method begins a new one.
+    /// The cached target: a `Builtin` for tags, a `Closure` value for struct types. Invariant: the closure is alive
+    /// while the VM's epoch equals `epoch`, because replacing a method starts a new epoch.
     pub(crate) target: Cell<*const ()>,
 }
 
@@ -441,12 +441,12 @@ pub enum PathStep {
     Index(u16),
 }
 
-/// The slot that a field access found last, by the field's name.
+/// Inline cache of a field access, by the field's name: the slot that was found last.
 pub struct FieldSite {
     /// Address of the struct type.
     pub(crate) ty: Cell<usize>,
     pub(crate) slot: Cell<u32>,
-    /// Keeps the type alive, so that its address means nothing else.
+    /// Holds a reference to the type so that its address is not reused.
     held: Cell<Option<Ref<StructType>>>,
 }
 
@@ -455,7 +455,7 @@ impl FieldSite {
         FieldSite { ty: Cell::new(0), slot: Cell::new(0), held: Cell::new(None) }
     }
 
-    /// Remembers where `name` is in instances of `ty`, if it is declared.
+    /// Caches the slot of `name` in instances of `ty`, if the type declares it.
     #[cold]
     #[inline(never)]
     pub(crate) fn remember(&self, ty: &Ref<StructType>, name: &Str) {
@@ -467,7 +467,7 @@ impl FieldSite {
     }
 }
 
-/// What a call needs of a function. Closures have a copy, so that a call finds everything in one place.
+/// The data of a function that a call needs. Closures hold a copy, so that a call reads one cache line.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Hot {
@@ -475,23 +475,24 @@ pub struct Hot {
     pub(crate) code: *const Ins,
     /// First constant.
     pub(crate) consts: *const Value,
-    /// Registers it needs.
+    /// Number of registers.
     pub(crate) registers: u32,
-    /// Registers from the first that may hold counted values: the others need no look when the function returns.
+    /// Number of leading registers that may hold reference-counted values; the others need no check when the function
+    /// returns.
     pub(crate) scanned: u32,
     /// Parameters before a rest parameter.
     pub(crate) params: u16,
-    /// Whether a call is a frame with its arguments in place: no generator, no rest parameter.
+    /// Whether a call only pushes a frame with the arguments in place: not a generator, no rest parameter.
     pub(crate) plain: bool,
-    /// The number of the VM that may run it.
+    /// Number of the VM that may run it.
     pub(crate) vm: u32,
 }
 
-// A larger one would move what a closure captured out of its first cache line.
+// A larger one would move the captured values of a closure out of its first cache line.
 const _: () = assert!(size_of::<Hot>() == 32);
 
-/// How many registers, from the first, an instruction of `code` or a caller may put a counted value into.
-/// Whatever is not known to put a number, a bool or nothing into `R[a]` counts.
+/// Returns how many registers, from the first, may receive a reference-counted value from an instruction of `code` or
+/// from a caller. Includes every `R[a]` unless the instruction is known to store only a number, a bool or nothing.
 pub(crate) fn scanned(code: &[Ins], consts: &[Value], handlers: &[Handler], params: usize) -> u32 {
     let last = |ins: &Ins| {
         let a = ins.a() + 1;
@@ -502,7 +503,7 @@ pub(crate) fn scanned(code: &[Ins], consts: &[Value], handlers: &[Handler], para
                 0
             }
             Op::Neg | Op::Not | Op::Truthy | Op::Eq | Op::Ne | Op::Lt | Op::Le | Op::In => 0,
-            // These only read registers; arguments that a call leaves behind are the callee's to clear.
+            // These only read registers; the callee clears the arguments that a call leaves.
             op if (Op::Jump as u8..=Op::JumpNeI as u8).contains(&(op as u8)) => 0,
             Op::RangePrep | Op::RangeNext | Op::Return | Op::ReturnNil => 0,
             Op::IterPrep | Op::IterNext | Op::SplitPair | Op::CallMethodSpread => a + 2,
@@ -516,23 +517,23 @@ pub(crate) fn scanned(code: &[Ins], consts: &[Value], handlers: &[Handler], para
 /// A compiled function.
 #[repr(C)]
 pub struct Proto {
-    /// What a call needs, in the first cache line.
+    /// The data that a call needs, in the first cache line.
     pub(crate) hot: Hot,
     /// The VM that compiled it; reserves the number in `hot`.
     pub(crate) vm: Rc<VmId>,
-    /// Its name for traces: the declared name, `<closure>`, `pipeline`, `Type.method`.
+    /// Name in stack traces: the declared name, `<closure>`, `pipeline`, `Type.method`.
     pub name: String,
     /// Instructions.
     pub code: Packed<Ins>,
     /// Constants.
     pub consts: Packed<Value>,
-    /// Per constant, as far as fields are named by them: what was found last.
+    /// Inline caches of field accesses, by the constant that names the field.
     pub fields: Box<[FieldSite]>,
     /// Functions inside this one.
     pub protos: Box<[Rc<Proto>]>,
     /// Variables captured when a closure is made.
     pub captures: Box<[Capture]>,
-    /// Registers it needs.
+    /// Number of registers.
     pub registers: u32,
     /// Parameters before a rest parameter.
     pub params: u16,
@@ -542,7 +543,8 @@ pub struct Proto {
     pub generator: bool,
     /// Whether that generator is a stream (`gen fn`).
     pub stream: bool,
-    /// Parameters before the first one with a default; missing ones behind it stay absent for the code to fill in.
+    /// Number of parameters before the first one with a default; missing arguments after it stay absent, and the code
+    /// fills them in.
     pub required: u16,
     /// Names of all parameters, for the printed form.
     pub param_names: Vec<String>,
@@ -552,23 +554,23 @@ pub struct Proto {
     pub spans: Box<[(u32, Span)]>,
     /// Method call sites.
     pub methods: Box<[MethodSite]>,
-    /// Paths of assignments.
+    /// Paths of assignments to nested places.
     pub paths: Box<[Box<[PathStep]>]>,
     /// Parameter checks.
     pub checks: Box<[ParamCheck]>,
     /// Struct types that the code makes instances of.
     pub structs: Box<[Ref<StructType>]>,
-    /// File of the source, as it is shown.
+    /// Source file, as displayed.
     pub file: Rc<str>,
     /// Number of the module it belongs to.
     pub module: u32,
-    /// Span of the declaration, which parameter errors blame.
+    /// Span of the declaration, to which parameter errors refer.
     pub span: Span,
-    /// What an observer is shown; nothing in programs without one.
+    /// Debug information for an observer; `None` in programs without one.
     pub(crate) shown: Option<Box<Shown>>,
 }
 
-/// What an observer is shown of a function.
+/// Debug information about a function for an observer.
 #[derive(Default)]
 pub(crate) struct Shown {
     /// The `Settle` instructions in front of statements, in order.
@@ -579,7 +581,7 @@ pub(crate) struct Shown {
     pub(crate) captured: Vec<String>,
 }
 
-/// A variable of a function, and the instructions that see it.
+/// A variable of a function, and the instruction range in which it is visible.
 pub(crate) struct ShownLocal {
     pub(crate) name: String,
     pub(crate) register: u16,
@@ -588,18 +590,18 @@ pub(crate) struct ShownLocal {
 }
 
 impl Proto {
-    /// The places of its statements, where an observer is shown them.
+    /// Returns the spans of its statements, if they are recorded for an observer.
     pub(crate) fn statements(&self) -> impl Iterator<Item = Span> + '_ {
         self.shown.iter().flat_map(|shown| &shown.statements).map(|&at| self.span_at(at as usize))
     }
 
-    /// Source range of the instruction at `pc`.
+    /// Returns the source range of the instruction at `pc`.
     pub fn span_at(&self, pc: usize) -> Span {
         let after = self.spans.partition_point(|&(start, _)| start as usize <= pc);
         after.checked_sub(1).map_or(self.span, |at| self.spans[at].1)
     }
 
-    /// A readable listing.
+    /// Returns a readable listing.
     pub fn listing(&self) -> String {
         use std::fmt::Write;
         let mut out = format!("{} ({} registers)\n", self.name, self.registers);

@@ -1,12 +1,12 @@
-//! Proves of a compiled function what the interpreter takes for granted: it is what the unchecked accesses of
-//! `interp.rs` rest on. Debug builds look at every function, as does a VM built with
-//! [`VmBuilder::verify`](crate::VmBuilder::verify).
+//! Bytecode verifier: proves the invariants that make the unchecked accesses of `interp.rs` safe. Debug builds check
+//! every function, as does a VM built with [`VmBuilder::verify`](crate::VmBuilder::verify).
 //!
-//! Checked are, for every instruction: that its registers, register windows and the registers named by its path lie in
-//! the frame; that jumps, error handlers and the instructions that `IterNext`, `AddPath` and those of sets skip lie in the code; that constants
-//! exist and are of the kind the instruction expects; that functions, module variables, captured variables and entries
-//! of tables exist; that registers which the interpreter holds at once, one of them to write, differ; and that code
-//! does not fall off its end.
+//! It checks for every instruction that its registers, register windows and the registers named by its path are inside
+//! the frame; that the targets of jumps and error handlers, and the instructions that `IterNext`, `AddPath` and the set
+//! instructions skip, are inside the code; that constants exist and have the kind that the instruction expects; that
+//! functions, module variables, captured variables and table entries exist; that registers which the interpreter
+//! accesses at the same time, one of them for writing, are different; and that execution cannot run past the end of the
+//! code.
 
 use harn_value::Value;
 
@@ -39,7 +39,7 @@ pub(crate) fn verify(proto: &Proto, vm: &Vm) -> Verdict {
     proto.code.iter().enumerate().try_for_each(|(at, &ins)| Check { proto, vm, at }.instruction(ins))
 }
 
-/// What an instruction expects of a constant.
+/// The kind of constant that an instruction expects.
 #[derive(Clone, Copy)]
 enum Kind {
     Any,
@@ -52,7 +52,7 @@ enum Kind {
 struct Check<'a> {
     proto: &'a Proto,
     vm: &'a Vm,
-    /// The instruction.
+    /// Index of the instruction.
     at: usize,
 }
 
@@ -69,7 +69,7 @@ impl Check<'_> {
         registers.into_iter().try_for_each(|r| self.register(r))
     }
 
-    /// `count` registers from `first`.
+    /// Checks `count` registers from `first` on.
     fn window(&self, first: usize, count: usize) -> Verdict {
         self.that(first + count <= self.proto.registers as usize, "register window out of range")
     }
@@ -92,7 +92,7 @@ impl Check<'_> {
         self.that(fits, "constant of another kind")
     }
 
-    /// A constant, as its number plus one; 0 for none.
+    /// Checks a constant that is encoded as its number plus one; 0 means none.
     fn optional_text(&self, number: usize) -> Verdict {
         number.checked_sub(1).map_or(Ok(()), |k| self.constant(k, Kind::Text))
     }
@@ -106,7 +106,7 @@ impl Check<'_> {
         self.that(number < size, "table index out of range")
     }
 
-    /// A path, for a place in register `place`.
+    /// Checks a path for a place in register `place`.
     fn path(&self, number: usize, place: usize) -> Verdict {
         self.table(number, self.proto.paths.len())?;
         self.proto.paths[number].iter().try_for_each(|step| match step {
@@ -118,7 +118,7 @@ impl Check<'_> {
         })
     }
 
-    /// `IterNext` skips the instruction behind it at the end: a jump of the same kind, which is for generators.
+    /// At the end, `IterNext` skips the next instruction: a jump to the same target, which is used for generators.
     fn iteration(&self, ins: Ins) -> Verdict {
         let code = &self.proto.code;
         let target = self.at as isize + 1 + ins.sc();
@@ -130,13 +130,13 @@ impl Check<'_> {
         self.that(follows && self.at + 2 < code.len(), "IterNext without its second half")
     }
 
-    /// An instruction that takes over the `Jump` behind it, or skips it.
+    /// Checks an instruction that executes or skips the `Jump` that follows it.
     fn jump_follows(&self) -> Verdict {
         let follows = self.proto.code.get(self.at + 1).is_some_and(|next| next.op() == Op::Jump);
         self.that(follows && self.at + 2 < self.proto.code.len(), "an instruction without its second half")
     }
 
-    /// The variables that a new closure captures.
+    /// Checks the variables that a new closure captures.
     fn captures(&self, number: usize) -> Verdict {
         self.table(number, self.proto.protos.len())?;
         self.proto.protos[number].captures.iter().try_for_each(|capture| match *capture {
@@ -167,7 +167,8 @@ impl Check<'_> {
                 self.register(a)
             }
             Op::ExpectDict | Op::ExpectList | Op::ExpectCallable => self.register(a),
-            // In a function that is no generator (`emit` that the checker rejects) it goes on: nobody is there to resume.
+            // In a function that is not a generator (an `emit` that the checker rejects), execution continues, because
+            // no consumer exists to resume it.
             Op::Yield => self.register(a),
             Op::Settle | Op::ReturnNil => Ok(()),
             Op::LoadK => {
@@ -427,7 +428,7 @@ mod tests {
     use crate::bytecode::{FieldSite, Handler, HandlerKind, Hot, MethodSite};
     use crate::vm::VmBuilder;
 
-    /// A function of four registers whose code is `code` and a return. It has one entry in every table: constants
+    /// Creates a function of four registers whose code is `code` and a return. Every table has one entry: constants
     /// "text" and 1, a captured variable, a method, a path that uses register 2, a struct of three fields.
     fn proto(code: &[Ins], vm: &Vm) -> Proto {
         let mut code = code.to_vec();

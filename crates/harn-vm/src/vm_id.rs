@@ -1,8 +1,8 @@
-//! Which VM compiled a function.
+//! Identity of the VM that compiled a function.
 //!
-//! Code refers to functions, modules and variables by their numbers in the tables of its VM, and frames point into code
-//! that the VM keeps alive. A function or a generator therefore runs in its own VM only. Each place where one could enter
-//! another VM compares the numbers and throws an error.
+//! Code refers to functions, modules and variables by their numbers in the tables of its VM, and frames point to code
+//! that the VM keeps alive. A function or a generator therefore runs only in its own VM. Each place where one could
+//! enter another VM compares the numbers and throws an error.
 
 use std::cell::RefCell;
 
@@ -24,18 +24,18 @@ thread_local! {
 }
 
 impl VmId {
-    /// A number that no VM and no function of this thread has.
+    /// Allocates a number that no other VM and no function of this thread has.
     pub(crate) fn new() -> VmId {
         NUMBERS.with_borrow_mut(|numbers| {
             VmId(numbers.free.pop().unwrap_or_else(|| {
-                // 2^32 VMs do not fit into memory.
+                // Cannot overflow: 2^32 VMs do not fit into memory.
                 numbers.next += 1;
                 numbers.next
             }))
         })
     }
 
-    /// The number, small enough for the data that every call reads.
+    /// Returns the number, small enough for the data that every call reads.
     pub(crate) fn number(&self) -> u32 {
         self.0
     }
@@ -48,7 +48,7 @@ impl Drop for VmId {
     }
 }
 
-/// The error for a function, generator or program that was made by another VM.
+/// Returns the error for a function, generator or program of another VM.
 #[cold]
 pub(crate) fn of_another_vm(what: &str) -> Error {
     Error::type_error(format!("this {what} belongs to another VM: run it in the VM that loaded it"))
