@@ -1,7 +1,7 @@
-//! Loops over values, and the items that a spread adds: what `IterPrep`, `IterNext` and `ListSpread` do when the value is no
-//! list at hand.
+//! Slow paths of `IterPrep`, `IterNext` and `ListSpread`: loops over values other than lists, and the items that a
+//! spread adds.
 //!
-//! The unsafe accesses rest on what the head of `interp.rs` says.
+//! The safety of the `unsafe` blocks follows from the invariants at the top of `interp.rs`.
 
 use harn_value::{Range, Str, Value, View};
 
@@ -11,20 +11,20 @@ use crate::fiber::Fiber;
 use crate::generator::Generator;
 use crate::iter::Iter;
 
-/// What a loop goes on with.
+/// How a loop continues.
 pub(crate) enum Next {
     Item,
     End,
     Generator(Value),
-    /// What gives the item, [`Value::ABSENT`] at the end.
+    /// This returns the item, [`Value::ABSENT`] at the end.
     Pull(CallLoop),
 }
 
 impl Fiber {
-    /// The next item of a loop over anything but a list; goes to register `a + 2`.
+    /// Stores the next item of a loop over anything but a list in register `a + 2`.
     #[inline(never)]
     pub(crate) fn next_item(&mut self, regs: *mut Value, a: usize, pairs: bool) -> Result<Next> {
-        // SAFETY: the loop state lies in the frame.
+        // SAFETY: the loop state is in the frame.
         let (source, position, item) =
             unsafe { (&*regs.add(a), &mut *regs.add(a + 1), &mut *regs.add(a + 2)) };
         let at = position.int_bits();
@@ -77,7 +77,7 @@ impl Fiber {
     }
 }
 
-/// Turns the value of a `for` into loop state.
+/// Converts the value of a `for` to loop state.
 pub(crate) fn prepare_iteration(v: &mut Value) -> Result<()> {
     match v.view() {
         View::List(_) | View::Set(_) | View::Dict(_) | View::Range(_) | View::Str(_) => Ok(()),
@@ -103,7 +103,7 @@ pub(crate) enum Spread {
     No,
 }
 
-/// The items that `...v` adds to a list.
+/// Returns the items that `...v` adds to a list.
 pub(crate) fn spread_items(v: &Value) -> Spread {
     match v.view() {
         View::List(items) => Spread::Items(items.to_vec()),

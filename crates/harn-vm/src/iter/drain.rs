@@ -1,4 +1,4 @@
-//! Native functions that pull an iterator to its end, or to where they have seen enough.
+//! Native functions that consume an iterator, completely or up to a result.
 
 use harn_value::Value;
 
@@ -6,7 +6,7 @@ use super::{Iter, Pull, Pulled, Quick};
 use crate::call_loop::{CallLoop, Slots, Steps, Turn};
 use crate::error::{Error, Result};
 
-/// What a sink wants after an item or an answer.
+/// What a sink needs after an item or an answer.
 pub enum Flow {
     /// The next item.
     More,
@@ -16,27 +16,27 @@ pub enum Flow {
     Done(Value),
 }
 
-/// What becomes of the items.
+/// Consumer of the items.
 pub trait Sink {
-    /// Takes an item.
+    /// Consumes an item.
     ///
     /// # Errors
     /// The error that the native function ends with.
     fn item(&mut self, item: Value, slots: &mut Slots) -> Result<Flow>;
 
-    /// Takes the answer of its function, if it calls one.
+    /// Receives the result of its function, if it calls one.
     ///
     /// # Errors
-    /// As [`Sink::item`].
+    /// As for [`Sink::item`].
     fn answer(&mut self, answer: Value) -> Result<Flow> {
         drop(answer);
         Ok(Flow::More)
     }
 
-    /// Makes the result when there are no more items.
+    /// Makes the result after the last item.
     ///
     /// # Errors
-    /// As [`Sink::item`].
+    /// As for [`Sink::item`].
     fn end(&mut self) -> Result<Value>;
 }
 
@@ -46,12 +46,12 @@ impl CallLoop {
         CallLoop::new(f, Drain { pull: Pull::new(items), sink, asked: false })
     }
 
-    /// Pulls `items` into a vector, refusing to gather more than memory allows.
+    /// Pulls `items` into a vector; fails if it would exceed the memory limit.
     pub fn collect(items: Iter, end: impl FnOnce(Vec<Value>) -> Result<Value> + 'static) -> CallLoop {
         CallLoop::drain(items, Value::NIL, Collect { out: Vec::new(), end: Some(end) })
     }
 
-    /// Folds the items without calling a function of the program.
+    /// Folds the items without calling functions of the program.
     pub fn fold<S: 'static>(
         items: Iter,
         state: S,
@@ -61,7 +61,7 @@ impl CallLoop {
         CallLoop::drain(items, Value::NIL, Fold { step, rest: Some((state, end)) })
     }
 
-    /// Pulls one item and gives what `end` makes of it.
+    /// Pulls one item and returns the result of `end` for it.
     pub fn first(items: Iter, end: impl FnOnce(Option<Value>) -> Value + 'static) -> CallLoop {
         CallLoop::drain(items, Value::NIL, First(Some(end)))
     }
@@ -70,7 +70,7 @@ impl CallLoop {
 struct Drain<S> {
     pull: Pull,
     sink: S,
-    /// Whether the sink's function was called last.
+    /// Whether the last action was a call of the sink's function.
     asked: bool,
 }
 
@@ -100,7 +100,7 @@ impl<S: Sink> Steps for Drain<S> {
                 },
             };
             match self.sink.item(item, slots)? {
-                // Calls are counted by the fiber.
+                // The fiber counts calls as steps.
                 Flow::More => harn_value::steps::step(),
                 Flow::Call(count) => {
                     self.asked = true;
@@ -123,14 +123,14 @@ struct Collect<End> {
     end: Option<End>,
 }
 
-/// Refuses to let a full vector or list grow beyond the memory limit.
+/// Checks that a full vector or list may grow.
 ///
 /// # Errors
 /// The memory limit.
 #[inline]
 pub fn room_for_one(len: usize, capacity: usize) -> Result<()> {
     if len == capacity && len >= 4096 {
-        // The next push doubles it.
+        // The next push doubles the capacity.
         harn_value::memory::check(len * 2 * size_of::<Value>()).map_err(Error::from)?;
     }
     Ok(())

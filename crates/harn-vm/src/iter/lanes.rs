@@ -1,9 +1,9 @@
-//! Several iterators that are waited for at the same time.
+//! Waiting for several iterators concurrently.
 //!
-//! What an iterator needs before its next item comes (a generator that waits, a function that a stage calls) runs on a
-//! stack. So each of them that has to wait gets a [`Fiber`] of its own, which belongs to the task that pulls: nothing
-//! is copied, and deadlines and cancellation reach it. It outlives the wait for an item, since another iterator may be
-//! first, and goes on with the next one.
+//! The work that produces an iterator's next item (a generator that waits, a function that a stage calls) needs a
+//! stack. So each iterator that has to wait gets its own [`Fiber`], which belongs to the pulling task: nothing is
+//! copied, and deadlines and cancellation apply to it. The fiber outlives the wait for an item, because another
+//! iterator may be first, and continues with the next wait.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -20,15 +20,15 @@ use crate::cx::Cx;
 use crate::error::Result;
 use crate::fiber::Fiber;
 
-/// The fiber of a lane that is in the middle of something. The list of what is suspended shares it, so that its cleanup
-/// runs at the end of the program.
+/// The fiber of a lane that is in progress. The list of suspended computations shares it, so that its cleanup runs at
+/// the end of the program.
 pub(crate) type Slot = RefCell<Option<Box<Fiber>>>;
 
-/// An iterator that may wait beside others.
+/// An iterator that may wait concurrently with others.
 struct Lane {
     iter: Iter,
     slot: Rc<Slot>,
-    /// Where the fiber is listed, and under which number.
+    /// The list in which the fiber is registered, and its number there.
     listed: Option<(Weak<Cleanups>, u64)>,
 }
 
@@ -37,7 +37,7 @@ impl Lane {
         Lane { iter, slot: Rc::default(), listed: None }
     }
 
-    /// The next item. `Pending` wakes whoever polled when there may be more to say.
+    /// Polls for the next item. After `Pending`, the waker is called when polling may make progress.
     fn poll(&mut self, cx: &Cx, context: &mut Context<'_>) -> Poll<Result<Option<Value>>> {
         let mut fiber = match self.slot.take() {
             Some(fiber) => fiber,
@@ -65,7 +65,7 @@ impl Lane {
         }
     }
 
-    /// Nobody waits any more: the iterator is let go, unless that would lose what its functions have begun.
+    /// Called when the wait ends: the fiber is dropped, unless functions of the iterator are in progress.
     fn rest(&mut self) {
         let waits = self.slot.borrow().as_ref().is_some_and(|fiber| fiber.only_waits());
         if waits {
@@ -93,20 +93,20 @@ impl Drop for Lane {
     }
 }
 
-/// Iterators of which the first that has an item gives the next one.
+/// A set of iterators; the next item is that of the first one that has an item.
 pub struct Lanes(VecDeque<Lane>);
 
 impl Lanes {
-    /// Waits for these; they take turns, in this order.
+    /// Creates lanes for these iterators; they take turns in this order.
     pub fn new(iters: impl IntoIterator<Item = Iter>) -> Lanes {
         Lanes(iters.into_iter().map(Lane::new).collect())
     }
 
-    /// The next item: of the iterator whose turn it is, or the next in turn that does not have to wait. `None` when
-    /// all have ended.
+    /// Waits for the next item: of the iterator whose turn it is, or of the next one in turn that does not have to
+    /// wait. Returns `None` when all have ended.
     ///
     /// # Errors
-    /// What one of them throws.
+    /// The error of one of them.
     pub async fn next(&mut self, cx: &Cx) -> Result<Option<Value>> {
         let waiting = Waiting(&mut self.0);
         poll_fn(|context| {
@@ -128,7 +128,7 @@ impl Lanes {
         .await
     }
 
-    /// Leaves out all but the one that gave the last item.
+    /// Removes all lanes except the one that returned the last item.
     pub fn keep_last(&mut self) {
         let others = self.0.len().saturating_sub(1);
         self.0.drain(..others);
@@ -140,7 +140,7 @@ impl Lanes {
     }
 }
 
-/// While it lives, somebody waits.
+/// Exists while a task waits for the lanes.
 struct Waiting<'a>(&'a mut VecDeque<Lane>);
 
 impl Drop for Waiting<'_> {

@@ -1,9 +1,9 @@
-//! Lazy single-pass iterators: a source of items and the stages that they go through on the way out.
+//! Lazy single-pass iterators: a source of items and the stages that they pass through.
 //!
-//! A combinator (`map`, `skip`, `zip`) adds a stage. It adds it in place when nobody else holds the iterator, so that
-//! a pipeline of any length is one flat list; an iterator that somebody else holds becomes the source of a new one,
-//! and both see the same progress. `Pull` takes one item through the stages. It is a state machine that says what it
-//! needs (a call, a generator's next value, a wait), and so serves the interpreter's loops ([`drain`]) as well as
+//! A combinator (`map`, `skip`, `zip`) adds a stage. It modifies the iterator in place if there is no other
+//! reference, so that a pipeline of any length is one flat list. A shared iterator becomes the source of a new one,
+//! and both share the position. `Pull` takes one item through the stages. It is a state machine that returns what it
+//! needs (a call, a generator's next value, a wait), and is used by the interpreter's loops ([`drain`]) as well as by
 //! native futures ([`Iter::next`]).
 
 use std::cell::{Cell, RefCell};
@@ -28,7 +28,7 @@ use source::Items;
 pub use source::{NextFuture, Source};
 pub use stage::Stage;
 
-/// What an iterator consists of.
+/// Source and stages of an iterator.
 struct Body {
     items: Items,
     /// From the source outwards.
@@ -36,8 +36,8 @@ struct Body {
 }
 
 impl Body {
-    /// Takes over what the source consists of, as long as it is an iterator that nobody else holds any more: a chain
-    /// of iterators becomes one flat list of stages.
+    /// Merges the source into this iterator, as long as it is an iterator without other references: a chain of
+    /// iterators becomes one flat list of stages.
     fn absorb(&mut self) {
         let mut taken: Vec<Vec<Stage>> = Vec::new();
         while let Items::Shared(inner) = &mut self.items
@@ -57,7 +57,7 @@ impl Body {
         }
     }
 
-    /// Adds a stage outside of the others.
+    /// Adds an outermost stage.
     fn push(&mut self, stage: Stage) {
         match (self.stages.last_mut(), stage) {
             (Some(Stage::Chain(parts)), Stage::Chain(mut more)) if !parts.begun && !more.begun => {
@@ -72,19 +72,19 @@ impl Body {
     }
 }
 
-/// The object behind an [`Iter`].
+/// The shared state of an [`Iter`].
 struct State {
     body: RefCell<Body>,
-    /// Whether an item is on its way: the iterator must not be pulled by what the item waits for.
+    /// Whether an item is in progress. The code that produces it must not pull the iterator.
     busy: Cell<bool>,
     done: Cell<bool>,
     /// Whether a stage, here or in an iterator that this one pulls, calls functions.
     calls: Cell<bool>,
 }
 
-/// An iterator: a shared position in a source. Clones see the same progress.
+/// An iterator: a shared position in a source. Clones share the position.
 ///
-/// It is a value of the program, so that a chain of iterators of any length is freed as nested data is.
+/// It is a value of the program, so that a chain of iterators of any length is freed like nested data.
 #[derive(Clone)]
 pub struct Iter(Value);
 
@@ -102,22 +102,22 @@ impl Iter {
         }))
     }
 
-    /// The value of the program that it is.
+    /// Returns it as a value of the program.
     pub fn as_value(&self) -> &Value {
         &self.0
     }
 
     fn state(&self) -> &State {
-        // SAFETY: `Iter::new` and `Iter::over` are the only makers, and the object is a `State` in both.
+        // SAFETY: only `Iter::new` and `Iter::over` create it, with a `State` object.
         unsafe { self.0.downcast_unchecked::<State>() }
     }
 
-    /// An iterator over a source of another crate.
+    /// Creates an iterator over a source of another crate.
     pub fn from_source(source: impl Source + 'static) -> Iter {
         Iter::new(Items::Source(Box::new(source)))
     }
 
-    /// An iterator over any iterable value; an iterator itself is returned unchanged.
+    /// Returns an iterator over any iterable value; an iterator itself is returned unchanged.
     ///
     /// # Errors
     /// `Type error: iter: value of type T is not iterable`
@@ -145,17 +145,17 @@ impl Iter {
         })
     }
 
-    /// Whether a value is an iterator already.
+    /// Returns whether a value is an iterator.
     pub(crate) fn is(value: &Value) -> bool {
         value.downcast::<State>().is_some()
     }
 
-    /// As a value of the program.
+    /// Converts it to a value of the program.
     pub fn into_value(self) -> Value {
         self.0
     }
 
-    /// A loop over a value was left.
+    /// Notifies the source that a loop over a value was left.
     pub(crate) fn left(value: &Value) {
         if let Some(state) = value.downcast::<State>()
             && let Ok(mut body) = state.body.try_borrow_mut()
@@ -165,12 +165,12 @@ impl Iter {
         }
     }
 
-    /// Whether it is known to have no more items.
+    /// Returns whether it is known to have no more items.
     pub(crate) fn is_done(&self) -> bool {
         self.state().done.get()
     }
 
-    /// The iterator whose items go through one more stage.
+    /// Returns the iterator with one more stage.
     #[must_use]
     pub fn then(self, stage: Stage) -> Iter {
         let this = if self.0.is_unique() && !self.state().busy.get() {
@@ -182,7 +182,7 @@ impl Iter {
         let mut body = state.body.borrow_mut();
         let in_memory = body.stages.is_empty() && body.items.is_indexed();
         match stage {
-            // Items that lie in memory need not be walked through.
+            // Items in memory can be skipped by position.
             Stage::Skip(n) if in_memory => {
                 body.items.advance(n);
             }
@@ -197,17 +197,17 @@ impl Iter {
         this
     }
 
-    /// The iterator that gives the items of both.
+    /// Returns an iterator over the items of both.
     #[must_use]
     pub fn chain(self, other: Iter) -> Iter {
         self.then(Stage::chain(other))
     }
 
-    /// Passes over `n` items that lie in memory and go through no stage; says how many it passed over. Fewer than `n`
-    /// does not mean that the iterator has ended.
+    /// Skips `n` items that are in memory and pass through no stage; returns the number of skipped items. Fewer than
+    /// `n` does not mean that the iterator has ended.
     fn advance(&self, n: u64) -> u64 {
         let mut iter = self.clone();
-        // An iterator over an iterator over ...
+        // Follow iterators over iterators, to a limited depth.
         for _ in 0..64 {
             let state = iter.state();
             let Ok(mut body) = state.body.try_borrow_mut() else { return 0 };
@@ -224,7 +224,7 @@ impl Iter {
         0
     }
 
-    /// How many items are left, when that can be told without pulling; they count as consumed then.
+    /// Returns the number of remaining items if it is known without pulling; the items are then consumed.
     pub fn count_at_once(&self) -> Option<u64> {
         let state = self.state();
         let body = state.body.try_borrow().ok()?;
@@ -235,7 +235,7 @@ impl Iter {
         Some(count)
     }
 
-    /// The rest as a range, when it is one; it counts as consumed then. An empty one is `None`.
+    /// Returns the remaining items as a range if possible; they are then consumed. Returns `None` for an empty range.
     pub fn take_range(&self) -> Option<Range> {
         let state = self.state();
         let body = state.body.try_borrow().ok()?;
@@ -246,7 +246,7 @@ impl Iter {
         Some(range)
     }
 
-    /// Passes over everything but the last item, when the items lie in memory and go through no stage.
+    /// Skips all items but the last, if they are in memory and pass through no stage.
     pub fn skip_to_last(&self) {
         let state = self.state();
         if state.busy.get() {
@@ -266,7 +266,7 @@ impl Iter {
         }
     }
 
-    /// It has no more items; what it held is let go.
+    /// Marks it as ended and drops its source and stages.
     fn exhaust(&self) {
         let state = self.state();
         state.done.set(true);
@@ -277,11 +277,11 @@ impl Iter {
         }
     }
 
-    /// The next item without waiting or calling functions: `Some(None)` at the end, `None` when [`Iter::next`] must
-    /// be used.
+    /// Returns the next item without waiting or calling functions: `Some(None)` at the end, `None` if [`Iter::next`]
+    /// must be used.
     ///
     /// # Errors
-    /// What the source throws; `iterator is already being advanced`.
+    /// Errors of the source; `iterator is already being advanced`.
     #[inline]
     pub fn try_next(&self) -> Result<Option<Option<Value>>> {
         let state = self.state();
@@ -293,7 +293,7 @@ impl Iter {
                 (None, Items::Source(source)) => source.try_next(),
                 (item, _) => Ok(item),
             };
-            // `None` is a source that waits, or an iterator over another one.
+            // `None` means a source that waits, or an iterator over another one.
             if !matches!(item, Ok(None)) {
                 if !matches!(item, Ok(Some(Some(_)))) {
                     body.items = Items::Done;
@@ -314,16 +314,17 @@ impl Iter {
         match pull.step(None, &mut Default::default())? {
             Pulled::Item(item) => Ok(Some(Some(item))),
             Pulled::End => Ok(Some(None)),
-            // What the stages took in so far stays with them.
+            // Items that the stages have consumed so far stay in them.
             _ => Ok(None),
         }
     }
 
-    /// The next item; `None` at the end and ever after.
+    /// Returns the next item; `None` at the end and always after it.
     ///
     /// # Errors
-    /// What the source or a called function throws; the iterator is exhausted then. `iterator is already being
-    /// advanced` when it is pulled from a function that it calls, or while another task waits for its next item.
+    /// The error of the source or of a called function, after which the iterator is exhausted.
+    /// `iterator is already being advanced` if it is pulled from a function that it calls, or while another task
+    /// waits for its next item.
     pub async fn next(&self, cx: &Cx) -> Result<Option<Value>> {
         if let Some(item) = self.try_next()? {
             return Ok(item);
@@ -353,10 +354,10 @@ impl Iter {
         }
     }
 
-    /// Waits for the source's next item, [`Value::ABSENT`] at the end.
+    /// Waits for the source's next item; returns [`Value::ABSENT`] at the end.
     ///
     /// # Errors
-    /// What the source throws; the iterator is exhausted then.
+    /// The error of the source, after which the iterator is exhausted.
     pub(crate) fn wait<'a>(&'a self, cx: &'a Cx) -> impl Future<Output = Result<Value>> + 'a {
         source::Nested::new(Box::pin(async move {
             let mut loan = source::Loan::of(self);
@@ -372,7 +373,7 @@ impl Iter {
         }))
     }
 
-    /// As [`Iter::wait`], holding what it needs.
+    /// Like [`Iter::wait`], but owns its arguments.
     pub(crate) fn wait_owned(self, cx: Cx) -> Pin<Box<dyn Future<Output = Result<Value>>>> {
         Box::pin(async move { self.wait(&cx).await })
     }
@@ -400,7 +401,7 @@ impl Foreign for State {
     }
 
     fn trace(&self, visit: &mut dyn FnMut(&Value)) {
-        // While an item is on its way, who waits for it has a part of the body.
+        // While an item is in progress, the waiting task holds a part of the body.
         if !self.busy.get()
             && let Ok(body) = self.body.try_borrow()
         {

@@ -1,4 +1,4 @@
-//! Taking one item out of an iterator.
+//! Pulling one item out of an iterator.
 
 use harn_value::Value;
 use smallvec::SmallVec;
@@ -9,61 +9,61 @@ use super::{Body, Iter, already_advanced};
 use crate::call_loop::Slots;
 use crate::error::Result;
 
-/// Steps without a call or a wait after which a pull lets others have their turn.
+/// Steps without a call or a wait after which a pull yields to other tasks.
 const STEPS: u32 = 4096;
 
-/// What a pull needs, or has found.
+/// The result of a pull, or what it needs next.
 pub(crate) enum Pulled {
     /// An item.
     Item(Value),
-    /// There are no more.
+    /// No more items.
     End,
-    /// The result of this function, called with so many of the slots.
+    /// The result of this function, called with this many slots.
     Call(Value, usize),
     /// The next value of this generator, [`Value::ABSENT`] at its end.
     Resume(Value),
-    /// What [`Iter::wait`] gives for this iterator.
+    /// The result of [`Iter::wait`] for this iterator.
     Wait(Iter),
-    /// Nothing: it has run for long.
+    /// A pause after many steps.
     Pause,
 }
 
-/// What [`Pull::quick`] came to.
+/// Outcome of [`Pull::quick`].
 pub(crate) enum Quick {
     /// The result of this function, called with one of the slots.
     Call(Value),
-    /// An item, which stands where the reply was.
+    /// An item, stored in place of the reply.
     Item,
-    /// Nothing, and nothing was done: [`Pull::step`] is to be asked.
+    /// No fast path, and no effect: call [`Pull::step`].
     No,
 }
 
-/// Stages that [`Pull::quick`] looks at.
+/// Maximum number of stages that [`Pull::quick`] handles.
 const FEW: usize = 4;
 
-/// An iterator that waits for an item: the one that is pulled, or one further in that another one pulls.
+/// An iterator that waits for an item: the pulled one, or an inner one that another iterator pulls.
 struct Level {
     iter: Iter,
-    /// The stage that waits for an item of the next level; [`SOURCE`] when the source does.
+    /// The stage that waits for an item of the next level; [`SOURCE`] if the source does.
     waits: usize,
 }
 
 const SOURCE: usize = usize::MAX;
 
-/// What the next step begins with. Places are numbers of stages of the innermost level.
+/// Where the next step starts. Positions are stage numbers of the innermost level.
 enum Pending {
-    /// The level is entered: nobody asked it yet.
+    /// At a level that was not asked yet.
     Enter,
-    /// An item from below this stage.
+    /// With the stages below this one, to get an item.
     Below(usize),
-    /// The source's answer.
+    /// With the source's answer.
     Source,
-    /// The answer of this stage's function, and what was kept for it.
+    /// With the result of this stage's function, and the value that was saved for it.
     Call(usize, Value),
     Over,
 }
 
-/// One item on its way out of an iterator. While it is, the iterators that wait for it are busy.
+/// An item in progress. Meanwhile the iterators that wait for it are busy.
 pub(crate) struct Pull {
     /// Outermost first.
     levels: SmallVec<[Level; 1]>,
@@ -72,13 +72,13 @@ pub(crate) struct Pull {
     spent: u32,
 }
 
-/// Where an item goes within a level.
+/// Movement of an item within a level.
 enum Place {
-    /// Down to below this stage.
+    /// Down, below this stage.
     Down(usize),
-    /// Up into this stage.
+    /// Up, into this stage.
     Up(usize, Option<Value>),
-    /// Up out of this stage, with the answer of its function and what was kept for it.
+    /// Up, out of this stage, with the result of its function and the value that was saved for it.
     Answer(usize, Value, Value),
 }
 
@@ -89,8 +89,7 @@ impl Pull {
         Pull { levels, pending: Pending::Enter, spent: 0 }
     }
 
-    /// The usual step, without the machine that all others need: an item of a list or range goes through a few `map`s and
-    /// `filter`s.
+    /// Fast path without the state machine: an item of a list or range passes through a few `map`s and `filter`s.
     #[inline(always)]
     pub(crate) fn quick(&mut self, reply: &mut Option<Value>, slots: &mut Slots) -> Quick {
         let [level] = self.levels.as_slice() else { return Quick::No };
@@ -145,13 +144,13 @@ impl Pull {
         }
     }
 
-    /// Goes on until something is found or needed. `reply` is what was asked for by the last step; what a call takes is
-    /// put into the slots.
+    /// Runs until it has a result or needs something. `reply` answers the request of the last step; the arguments of a
+    /// call are stored in the slots.
     ///
-    /// After an item the next step begins with the next one; after the end it must not be used any more.
+    /// After an item, the next step starts the next item; after the end, it must not be called again.
     ///
     /// # Errors
-    /// What a source throws; the iterators are exhausted then.
+    /// Errors of a source, after which the iterators are exhausted.
     #[inline(always)]
     pub(crate) fn step(&mut self, reply: Option<Value>, slots: &mut Slots) -> Result<Pulled> {
         let result = self.run(reply, slots);
@@ -176,9 +175,9 @@ impl Pull {
         self.walk(place, slots)
     }
 
-    /// Walks down to where an item comes from and up again, from level to level. An error ends all levels. (Not inlined, and
-    /// nobody between looks at the result: it goes straight to where the caller's caller wants it. A copy of what was just
-    /// written in parts would wait for them.)
+    /// Walks down to the origin of an item and up again, from level to level. An error ends all levels. (Not inlined,
+    /// and no caller inspects the result before it reaches its destination: copying a value that was just written in
+    /// parts would stall.)
     #[inline(never)]
     fn walk(&mut self, mut place: Place, slots: &mut Slots) -> Result<Pulled> {
         loop {
@@ -211,7 +210,7 @@ impl Pull {
                             below.receive(None)
                         }
                         Err(error) => {
-                            // Somebody else is pulling it: it is not ours to end.
+                            // Another pull is in progress on it, so it must not be ended here.
                             self.levels.pop();
                             self.exhaust();
                             return Err(error);
@@ -239,7 +238,7 @@ impl Pull {
         }
     }
 
-    /// Begins with the innermost level; `None` when it has no more items.
+    /// Starts with the innermost level; returns `None` if it has no more items.
     fn enter(&mut self) -> Result<Option<Place>> {
         let Some(level) = self.levels.last() else { return Ok(None) };
         let state = level.iter.state();
@@ -255,7 +254,7 @@ impl Pull {
         Ok(Some(Place::Down(body.stages.len())))
     }
 
-    /// The innermost level has answered.
+    /// Leaves the innermost level after its answer.
     fn leave(&mut self, ended: bool) {
         if let Some(level) = self.levels.pop() {
             level.iter.state().busy.set(false);
@@ -265,7 +264,7 @@ impl Pull {
         }
     }
 
-    /// The outermost level has answered.
+    /// Leaves the outermost level after its answer.
     fn leave_outermost(&mut self, item: Option<Value>) -> Pulled {
         let Some(level) = self.levels.last() else { return Pulled::End };
         level.iter.state().busy.set(false);
@@ -283,8 +282,8 @@ impl Pull {
         }
     }
 
-    /// What the last step asked for has thrown. The iterators are exhausted, unless only the wait for a source was cut
-    /// short: nothing is lost then.
+    /// Called when the last request threw. The iterators are exhausted, unless only the wait for a source was
+    /// interrupted, which loses nothing.
     pub(crate) fn failed(&mut self) {
         let cut_short = matches!(self.pending, Pending::Source)
             && self.levels.last().is_some_and(|level| !level.iter.source_has_ended());
@@ -321,7 +320,7 @@ impl Drop for Pull {
 }
 
 impl Level {
-    /// What becomes of the answer of the level further in.
+    /// Returns where an answer of the inner level goes.
     fn receive(&self, item: Option<Value>) -> Place {
         let stage = self.waits;
         if stage == SOURCE {
@@ -337,13 +336,13 @@ impl Level {
     }
 }
 
-/// How far an item came within one level.
+/// How far an item moved within one level.
 enum Walked {
-    /// Out of it.
+    /// Out of the level.
     Out(Option<Value>),
-    /// This iterator is to be asked, for this stage.
+    /// This iterator must be pulled, for this stage.
     Inner(Iter, usize),
-    /// This stage's function is to be called with so many slots; the first value is kept for the answer.
+    /// This stage's function must be called with this many slots; the first value is saved for the result.
     Call(usize, usize, Value, Value),
     Resume(Value),
     Wait,
@@ -404,7 +403,7 @@ enum Down {
     Walked(Walked),
 }
 
-/// Asks the stages below `from`, outermost first, and then the source.
+/// Asks the stages below `from`, outermost first, then the source.
 fn go_down(body: &mut Body, mut from: usize, spent: &mut u32) -> Result<Down> {
     from = from.min(body.stages.len());
     let mut stage = from;
@@ -414,7 +413,7 @@ fn go_down(body: &mut Body, mut from: usize, spent: &mut u32) -> Result<Down> {
             Ask::Below => {}
             Ask::Itself(item) => return Ok(Down::Found(stage + 1, item)),
             Ask::Last(iter) => {
-                // All in front of it has ended: it is the source from now on.
+                // All parts before it have ended, so it becomes the source.
                 body.items = Items::Shared(iter);
                 body.stages.drain(..=stage);
                 let outer = body.stages.len() - (from - stage - 1);
@@ -459,7 +458,7 @@ fn go_down(body: &mut Body, mut from: usize, spent: &mut u32) -> Result<Down> {
 }
 
 impl Iter {
-    /// Whether the source gives nothing any more: it has ended or failed.
+    /// Returns whether the source has ended or failed.
     fn source_has_ended(&self) -> bool {
         let Ok(body) = self.state().body.try_borrow() else { return false };
         match &body.items {

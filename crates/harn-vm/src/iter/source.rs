@@ -1,4 +1,4 @@
-//! Where the items of an iterator come from.
+//! Sources of an iterator's items.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -15,54 +15,54 @@ use crate::error::{Error, Result};
 /// The next item of a source that may have to wait for it.
 pub type NextFuture<'a> = Pin<Box<dyn Future<Output = Result<Option<Value>>> + 'a>>;
 
-/// A source that waits, or has other rules than "one item after the other".
+/// A source that may wait, or does not simply return one item after another.
 pub trait Source {
-    /// The next item if it can be had without calling closures or waiting: `Some(None)` at the end,
-    /// `None` when [`Source::next`] must be used.
+    /// Returns the next item if possible without calling closures or waiting: `Some(None)` at the end,
+    /// `None` if [`Source::next`] must be used.
     ///
     /// # Errors
-    /// What the source throws.
+    /// Errors of the source.
     fn try_next(&mut self) -> Result<Option<Option<Value>>> {
         Ok(None)
     }
 
-    /// The next item. A future that is dropped half-way must lose no item.
+    /// Waits for the next item. Dropping the future early must not lose an item.
     fn next<'a>(&'a mut self, cx: &'a Cx) -> NextFuture<'a>;
 
-    /// A loop over it was left: what works for it need not go on.
+    /// Called when a loop over it was left; background work may stop.
     fn left(&mut self) {}
 
-    /// Visits the values that the source holds, as [`Foreign::trace`](harn_value::Foreign::trace) does.
+    /// Visits the values that the source holds, like [`Foreign::trace`](harn_value::Foreign::trace).
     fn trace(&self, visit: &mut dyn FnMut(&Value)) {
         let _ = visit;
     }
 }
 
-/// Items of a value that is at hand, or of something that is pulled.
+/// The items of a value in memory, or of a source that is pulled.
 pub(super) enum Items {
-    /// The list, the next place, and the place behind the last one.
+    /// The list, the next position, and the end position.
     List(Ref<List>, usize, usize),
     Set(Ref<Set>, usize, usize),
     /// Pairs `(key, value)` in key order.
     Dict(Ref<Dict>, usize, usize),
-    /// The text and the byte offset of the next character.
+    /// The string and the byte offset of the next character.
     Text(Str, usize),
     Range(Range),
     Generator(Value),
-    /// An iterator that somebody else holds, too.
+    /// An iterator with other references.
     Shared(Iter),
     Source(Box<dyn Source>),
-    /// A source that is waited for: it is with the future that waits.
+    /// The source is moved to the future that waits for it.
     OnLoan,
     Done,
 }
 
-/// Shows a reference as the value that it is.
+/// Passes a reference to `visit` as a value.
 fn lend<T>(held: &Ref<T>, visit: &mut dyn FnMut(&Value))
 where
     Value: From<Ref<T>>,
 {
-    // SAFETY: the copy is not dropped, so the count stays what it is.
+    // SAFETY: the copy is not dropped, so the reference count does not change.
     visit(&ManuallyDrop::new(Value::from(unsafe { std::ptr::read(held) })));
 }
 
@@ -70,11 +70,11 @@ const NOTHING: Range = Range { start: 1, end: 0, exclusive: false };
 
 impl Items {
     pub(super) fn range(range: Range) -> Items {
-        // With the end inside, `start` can always move on by one.
+        // With an inclusive end, `start` can always advance by one.
         Items::Range(range.last().map_or(NOTHING, |end| Range { start: range.start, end, exclusive: false }))
     }
 
-    /// The next item of a value that is at hand; `None` for what must be pulled.
+    /// Returns the next item of a value in memory; `None` for a source that must be pulled.
     #[inline]
     pub(super) fn quick_next(&mut self) -> Option<Option<Value>> {
         Some(match self {
@@ -104,7 +104,7 @@ impl Items {
         })
     }
 
-    /// Visits the values that are held.
+    /// Visits the values that it holds.
     pub(super) fn trace(&self, visit: &mut dyn FnMut(&Value)) {
         match self {
             Items::List(list, ..) => lend(list, visit),
@@ -117,12 +117,12 @@ impl Items {
         }
     }
 
-    /// Whether items lie in memory, so that places can be passed over without a look.
+    /// Returns whether items are in memory, so that they can be skipped by position.
     pub(super) fn is_indexed(&self) -> bool {
         self.remaining().is_some()
     }
 
-    /// How many items are left, when that is known.
+    /// Returns the number of remaining items if known.
     pub(super) fn remaining(&self) -> Option<u64> {
         let between = |at: usize, end: usize, len: usize| end.min(len).saturating_sub(at) as u64;
         match self {
@@ -135,7 +135,7 @@ impl Items {
         }
     }
 
-    /// Passes over up to `n` items; says over how many. Text is passed over in pieces.
+    /// Skips up to `n` items; returns the number of skipped items. Strings are skipped in pieces.
     pub(super) fn advance(&mut self, n: u64) -> u64 {
         const PIECE: usize = 4096;
         if let Items::Text(text, at) = self {
@@ -162,7 +162,7 @@ impl Items {
         n
     }
 
-    /// Leaves out all but the first `n` items.
+    /// Drops all but the first `n` items.
     pub(super) fn truncate(&mut self, n: u64) {
         let places = usize::try_from(n).unwrap_or(usize::MAX);
         match self {
@@ -190,7 +190,8 @@ fn step(at: &mut usize, end: usize, item: impl FnOnce(usize) -> Option<Value>) -
     item(*at - 1)
 }
 
-/// A source taken out of its iterator while it is waited for; comes back when the wait ends or is given up.
+/// A source that is moved out of its iterator during a wait; it is returned when the wait ends or is
+/// dropped.
 pub(super) struct Loan<'a> {
     iter: &'a Iter,
     source: Items,
@@ -210,7 +211,7 @@ impl<'a> Loan<'a> {
         }
     }
 
-    /// The source has failed and is not needed any more.
+    /// Drops a source that has failed.
     pub(super) fn forget(&mut self) {
         self.source = Items::Done;
     }
@@ -230,10 +231,10 @@ thread_local! {
     static NESTED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Futures of sources over sources over ... may nest this deep.
+/// Maximum nesting depth of futures of sources over sources.
 const MAX_NESTED: u32 = 1000;
 
-/// A future that may poll others of its kind; refuses to nest without bound.
+/// A future that may poll nested futures of this type; fails beyond the maximum depth.
 pub(super) struct Nested<'a>(Pin<Box<dyn Future<Output = Result<Value>> + 'a>>);
 
 impl<'a> Nested<'a> {

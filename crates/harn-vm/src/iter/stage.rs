@@ -1,5 +1,5 @@
-//! The stages that items go through: what each does before it asks for an item, with an item, and with the answer of
-//! the function that it called.
+//! The stages of an iterator: how each one requests an item, processes an item, and processes the result of the
+//! function that it called.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use crate::error::Result;
 pub enum Stage {
     /// `f(item)` for every item.
     Map(Value),
-    /// The items for which the function holds.
+    /// The items for which the function returns a truthy value.
     Filter(Value),
     /// Calls the function with every item and passes the item on.
     Tap(Value),
@@ -24,66 +24,66 @@ pub enum Stage {
         /// The function.
         f: Value,
     },
-    /// So many items more.
+    /// The given number of items.
     Take(u64),
-    /// The items after so many more.
+    /// The items after skipping this many.
     Skip(u64),
-    /// Items up to the first for which `f` does not hold, or (`until`) does hold; that one is consumed.
+    /// Items up to the first for which `f` is falsy, or with `until`, truthy; that item is consumed.
     TakeWhile {
         /// The function.
         f: Value,
-        /// Whether the truth of `f` ends it.
+        /// Whether a truthy result of `f` ends it.
         until: bool,
         /// Whether it has ended.
         done: bool,
     },
-    /// Items from the first on for which `f` does not hold.
+    /// Items from the first one for which `f` is falsy.
     SkipWhile {
         /// The function.
         f: Value,
-        /// Whether that item has come.
+        /// Whether that item was found.
         started: bool,
     },
-    /// Items of what `f` gives for every item.
+    /// Items of the iterables that `f` returns.
     FlatMap {
         /// The function.
         f: Value,
-        /// What it gave last.
+        /// The iterable returned last.
         inner: Option<Iter>,
     },
-    /// Pairs of items, as long as both have some.
+    /// Pairs of items, up to the end of the shorter source.
     Zip {
         /// The second source.
         other: Iter,
         /// An item that waits for its partner.
         first: Option<Value>,
     },
-    /// The items, then those of other iterators.
+    /// The items, followed by those of other iterators.
     Chain(Parts),
     /// Pairs `(index, item)`, with the next index.
     Enumerate(i64),
     /// Lists of `size` items; the last may be shorter.
     Chunks {
-        /// Items of a list.
+        /// Length of a list.
         size: usize,
         /// The list that is being filled.
         chunk: Vec<Value>,
-        /// Whether the last one was given.
+        /// Whether the last list was returned.
         done: bool,
     },
-    /// Lists of `size` neighbours.
+    /// Lists of `size` adjacent items.
     Windows {
-        /// Items of a list.
+        /// Length of a list.
         size: usize,
         /// The last items.
         window: VecDeque<Value>,
     },
 }
 
-/// What follows on an iterator.
+/// Iterators that follow the items.
 pub struct Parts {
     pub(super) rest: VecDeque<Iter>,
-    /// Whether the items in front are through.
+    /// Whether the items before them are consumed.
     pub(super) begun: bool,
 }
 
@@ -122,37 +122,37 @@ impl Parts {
     }
 }
 
-/// Where the answer to "next item" comes from.
+/// Where the next item comes from.
 pub(super) enum Ask {
-    /// From below.
+    /// From the stages below.
     Below,
     /// From the stage itself.
     Itself(Option<Value>),
     /// From another iterator.
     Other(Iter),
-    /// From another iterator, and so will all that follow: the stage and those below have nothing to do any more.
+    /// From another iterator, as will all later items: this stage and those below are no longer needed.
     Last(Iter),
 }
 
-/// What a stage makes of an item, of the end, or of the answer to a call.
+/// Result of processing an item, the end, or the result of a call.
 pub(super) enum Next {
-    /// This goes on to the next stage.
+    /// Pass this to the next stage.
     Pass(Option<Value>),
-    /// Nothing: the stage wants another item from below.
+    /// Get another item from below.
     Below,
-    /// The stage is to be asked again.
+    /// Ask this stage again.
     Again,
-    /// A call of this function with so many of the slots; the last value is kept for the answer.
+    /// Call this function with this many slots; the last value is saved for the result.
     Call(Value, usize, Value),
 }
 
 impl Stage {
-    /// A stage that goes on with `other`.
+    /// Creates a stage that continues with `other`.
     pub fn chain(other: Iter) -> Stage {
         Stage::Chain(Parts { rest: VecDeque::from([other]), begun: false })
     }
 
-    /// Whether it calls a function, itself or through an iterator that it pulls.
+    /// Returns whether it calls a function, itself or through an iterator that it pulls.
     pub(super) fn calls(&self) -> bool {
         match self {
             Stage::Zip { other, .. } => other.state().calls.get(),
@@ -161,7 +161,7 @@ impl Stage {
         }
     }
 
-    /// The function that it calls.
+    /// Returns the function that it calls.
     pub(super) fn function(&self) -> Option<&Value> {
         match self {
             Stage::Map(f)
@@ -175,7 +175,7 @@ impl Stage {
         }
     }
 
-    /// Asked for the next item.
+    /// Requests the next item.
     #[inline]
     pub(super) fn ask(&mut self) -> Ask {
         match self {
@@ -201,7 +201,7 @@ impl Stage {
         }
     }
 
-    /// An item from below, or the end.
+    /// Processes an item from below, or the end.
     ///
     /// # Errors
     /// The memory limit.
@@ -256,7 +256,7 @@ impl Stage {
             }
             Stage::Chunks { size, chunk, .. } => {
                 if chunk.len() == chunk.capacity() && chunk.len() >= 4096 {
-                    // The next push doubles the vector.
+                    // The next push doubles the capacity.
                     harn_value::memory::check(chunk.len() * 2 * size_of::<Value>())?;
                 }
                 chunk.push(item);
@@ -283,10 +283,10 @@ impl Stage {
         })
     }
 
-    /// The answer of the function; `kept` is what was kept with the call.
+    /// Processes the result of the function; `kept` is the value that was saved with the call.
     ///
     /// # Errors
-    /// What `flat_map` says of a result that is not iterable.
+    /// The error of `flat_map` for a result that is not iterable.
     #[inline]
     pub(super) fn answer(&mut self, answer: Value, kept: Value) -> Result<Next> {
         Ok(match self {
@@ -312,7 +312,7 @@ impl Stage {
         })
     }
 
-    /// An item of the other iterator that the stage asked, or its end.
+    /// Processes an item of the other iterator that the stage asked for, or its end.
     pub(super) fn other(&mut self, item: Option<Value>) -> Next {
         match (self, item) {
             (Stage::Zip { first, .. }, item) => {
@@ -333,7 +333,7 @@ impl Stage {
 }
 
 impl Iter {
-    /// The next item of an iterator without stages over a value at hand, if there is one.
+    /// Returns the next item of an iterator without stages over a value in memory, if there is one.
     #[inline]
     fn quick(&self) -> Option<Value> {
         let state = self.state();
