@@ -1,4 +1,4 @@
-//! A lock: how much of it is free, who holds the rest, and who waits, first come, first served.
+//! A lock: its free permits, the holders of the others, and a first-come, first-served queue.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -16,7 +16,7 @@ use crate::cx::Cx;
 use crate::error::{Error, Result};
 use crate::task::Task;
 
-/// What a lock is asked for as. Locks of different kinds are different ones, whatever their keys.
+/// The kind of a lock. Locks of different kinds are different locks, even with the same key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Mutex,
@@ -38,7 +38,7 @@ impl Kind {
     }
 }
 
-/// What `sync_metrics` tells besides the state.
+/// Counters that `sync_metrics` reports in addition to the state.
 #[derive(Default)]
 struct Counters {
     acquired: Cell<i64>,
@@ -69,16 +69,16 @@ pub(super) struct Lock {
     capacity: i64,
     free: Cell<i64>,
     queue: RefCell<VecDeque<Rc<Place>>>,
-    /// By number of the permit, the task that acquired it.
+    /// The tasks that acquired permits, by permit number.
     holders: RefCell<FxHashMap<u64, Weak<Task>>>,
     next_permit: Cell<u64>,
     counted: Counters,
-    /// Whether somebody may ask how long it was waited for and held: else nobody looks at the clock.
+    /// Whether wait and hold times may be requested; otherwise the clock is never read.
     timed: Cell<bool>,
     system: Rc<dyn System>,
 }
 
-/// A place in the queue of a lock.
+/// An entry in the queue of a lock.
 struct Place {
     permits: i64,
     granted: Cell<bool>,
@@ -86,7 +86,7 @@ struct Place {
 }
 
 impl Lock {
-    /// Takes permits without waiting, unless somebody waits already.
+    /// Takes permits without waiting, unless other tasks are waiting.
     pub(super) fn try_acquire(self: &Rc<Lock>, task: &Rc<Task>, permits: i64) -> Option<Permit> {
         let permit = self.take_free(task, permits);
         if permit.is_none() {
@@ -95,7 +95,7 @@ impl Lock {
         permit
     }
 
-    /// Takes permits that are free and that nobody waits for.
+    /// Takes permits if they are free and no other task waits for them.
     fn take_free(self: &Rc<Lock>, task: &Rc<Task>, permits: i64) -> Option<Permit> {
         if self.free.get() < permits || !self.queue.borrow().is_empty() {
             return None;
@@ -104,7 +104,7 @@ impl Lock {
         Some(self.permit(task, permits, self.clock()))
     }
 
-    /// Takes permits, waiting for them at most for `limit`; `None` when that was over first.
+    /// Takes permits; waits for them at most for `limit`. Returns `None` on timeout.
     ///
     /// # Errors
     /// The cancellation error.
@@ -117,7 +117,7 @@ impl Lock {
         if limit.is_some_and(|limit| limit.is_zero()) {
             return Ok(self.try_acquire(cx.task(), permits));
         }
-        // Nobody waits: cancellation has nothing to end.
+        // No wait, so cancellation does not apply.
         if let Some(permit) = self.take_free(cx.task(), permits) {
             let longest = &self.counted.longest_queue;
             longest.set(longest.get().max(1));
@@ -132,17 +132,17 @@ impl Lock {
         Ok(None)
     }
 
-    /// The time, where it counts.
+    /// Returns the time if it is measured.
     fn clock(&self) -> Duration {
         if self.timed.get() { self.system.monotonic() } else { Duration::ZERO }
     }
 
-    /// Whether the task holds a permit of it.
+    /// Returns whether the task holds a permit of the lock.
     pub(super) fn is_held_by(&self, task: &Rc<Task>) -> bool {
         self.holders.borrow().values().any(|holder| std::ptr::eq(holder.as_ptr(), Rc::as_ptr(task)))
     }
 
-    /// A permit for what was taken off the free ones.
+    /// Creates a permit after its count was taken from the free ones.
     fn permit(self: &Rc<Lock>, task: &Rc<Task>, permits: i64, since: Duration) -> Permit {
         let number = self.next_permit.get();
         self.next_permit.set(number + 1);
@@ -151,13 +151,13 @@ impl Lock {
         Permit { lock: self.clone(), permits, number, since, released: Cell::new(false) }
     }
 
-    /// Makes permits free, for those who wait first.
+    /// Frees permits, first for waiting tasks.
     fn give_back(&self, permits: i64) {
         self.free.set(self.free.get() + permits);
         self.serve();
     }
 
-    /// Grants what is free to those who wait, in their order: who asks for much is not passed by those who ask for little.
+    /// Grants free permits to waiting tasks in their order: a request for many permits is not overtaken by one for few.
     fn serve(&self) {
         while let Some(place) = self.next_served() {
             place.granted.set(true);
@@ -177,7 +177,7 @@ impl Lock {
         Some(place)
     }
 
-    /// What `sync_metrics` tells of it.
+    /// Returns the metrics for `sync_metrics`.
     pub(super) fn metrics(&self) -> Dict {
         let counted = &self.counted;
         let numbers = [
@@ -199,14 +199,14 @@ impl Lock {
     }
 }
 
-/// How a wait ends that gets no permit.
+/// How a wait ended without a permit.
 enum End {
     TimedOut,
-    /// By cancellation, a deadline or the end of the task.
+    /// Cancellation, a deadline or the end of the task.
     GivenUp,
 }
 
-/// One who waits for permits. Gone without having taken them, it leaves the queue.
+/// A task that waits for permits. If dropped before it has taken them, it leaves the queue.
 struct Waiter {
     lock: Rc<Lock>,
     place: Rc<Place>,
@@ -237,7 +237,7 @@ impl Waiter {
         })
     }
 
-    /// The permit that was granted.
+    /// Takes the granted permit.
     fn take(mut self, task: &Rc<Task>) -> Permit {
         self.taken = true;
         let now = self.lock.clock();
@@ -260,12 +260,12 @@ impl Drop for Waiter {
             return self.lock.give_back(self.place.permits);
         }
         self.lock.queue.borrow_mut().retain(|place| !Rc::ptr_eq(place, &self.place));
-        // Those behind may have waited for nothing but this one.
+        // Tasks after this one in the queue may be served now.
         self.lock.serve();
     }
 }
 
-/// What its holder has taken of a lock, until it is released or nobody refers to it any more.
+/// Permits of a lock, held until released or until the last reference is dropped.
 pub(crate) struct Permit {
     lock: Rc<Lock>,
     permits: i64,
@@ -282,7 +282,7 @@ impl Permit {
         }
         let counted = &self.lock.counted;
         count(&counted.released);
-        // What the end of a program drops is no matter of the program: a look at the clock there would be in its journal.
+        // Permits dropped at the end of a program must not read the clock, which would be recorded in its journal.
         if crate::scheduler::is_running() {
             add(&counted.held, self.lock.clock().saturating_sub(self.since));
         }
@@ -321,10 +321,10 @@ impl Foreign for Permit {
 pub(super) struct Locks([RefCell<BTreeMap<Box<str>, Rc<Lock>>>; Kind::ALL.len()]);
 
 impl Locks {
-    /// The lock with this key, made on first use.
+    /// Returns the lock with this key; creates it on first use.
     ///
     /// # Errors
-    /// When it was made with another capacity, or has fewer permits than `permits`.
+    /// It was created with another capacity, or has fewer permits than `permits`.
     pub(super) fn open(
         &self,
         cx: &Cx,
@@ -366,18 +366,18 @@ impl Locks {
         Ok(lock)
     }
 
-    /// The lock with this key, if it was used so far.
+    /// Returns the lock with this key, if it has been used.
     pub(super) fn get(&self, kind: Kind, key: &str) -> Option<Rc<Lock>> {
         self.0[kind as usize].borrow().get(key).cloned()
     }
 
-    /// All locks of a kind, by key.
+    /// Returns all locks of a kind, by key.
     pub(super) fn all(&self, kind: Kind) -> Vec<Rc<Lock>> {
         self.0[kind as usize].borrow().values().cloned().collect()
     }
 }
 
-/// The locks that the running task holds, as `KIND:KEY`.
+/// Returns the locks that the running task holds, as `KIND:KEY`.
 pub(crate) fn held_locks(cx: &Cx) -> Vec<Value> {
     let locks = cx.state::<Locks>();
     let all = Kind::ALL.iter().flat_map(|kind| locks.all(*kind));

@@ -1,4 +1,4 @@
-//! Builtins of locks with names, and the lock of `mutex` blocks, which is one of them.
+//! Builtins of named locks, and the lock of `mutex` blocks, which is one of them.
 
 use std::rc::Rc;
 
@@ -14,14 +14,14 @@ use crate::error::{Error, Result};
 /// The key of the lock of `mutex` blocks.
 const DEFAULT: &str = "__default__";
 
-/// How many may read at once.
+/// Maximum number of concurrent readers.
 const READERS: i64 = 1024;
 
 fn open(cx: &Cx, kind: Kind, key: &str, capacity: i64, permits: i64) -> Result<Rc<Lock>> {
     cx.state::<Locks>().open(cx, kind, key, capacity, permits)
 }
 
-/// Takes permits of a lock that may have to be made first, as a value: nil when the time was over first.
+/// Takes permits of a lock, which is created on first use, and returns them as a value; nil on timeout.
 async fn acquire(
     cx: &Cx,
     (kind, key): (Kind, &str),
@@ -41,7 +41,7 @@ fn positive(builtin: &str, numbers: &[i64]) -> Result<()> {
     Ok(())
 }
 
-/// Whether this is the name of a builtin that gives permits.
+/// Returns whether this is the name of a builtin that returns permits.
 pub(crate) fn gives_permits(name: &str) -> bool {
     name.starts_with("sync_") && name.ends_with("_acquire")
 }
@@ -49,7 +49,7 @@ pub(crate) fn gives_permits(name: &str) -> bool {
 /// Takes the lock of a `mutex` block.
 ///
 /// # Errors
-/// When the task holds it already: it would wait for itself. The cancellation error.
+/// The task already holds it and would wait for itself. The cancellation error.
 pub(crate) async fn enter_block(cx: &Cx) -> Result<Value> {
     let lock = open(cx, Kind::Mutex, DEFAULT, 1, 1)?;
     if lock.is_held_by(cx.task()) {
@@ -66,7 +66,7 @@ pub(crate) fn leave_block(permit: &Value) {
 }
 
 builtins! {
-    /// Locks with names.
+    /// Named locks.
     pub(crate) static LOCKS: "locks";
 
     /// Acquires the mutex with this key. One task at a time holds it.

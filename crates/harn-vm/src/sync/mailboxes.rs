@@ -1,4 +1,4 @@
-//! Mailboxes: channels with names.
+//! Mailboxes: named channels.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ impl Mailbox {
         metrics
     }
 
-    /// The next value without waiting.
+    /// Receives the next value without waiting.
     fn try_receive(&self) -> Received {
         let received = self.channel.try_receive();
         if matches!(received, Received::Item(_)) {
@@ -59,7 +59,7 @@ fn find(cx: &Cx, name: &Name) -> Option<Rc<Mailbox>> {
     cx.state::<Mailboxes>().0.borrow().get(name).cloned()
 }
 
-/// The mailbox that an argument names, if it was opened.
+/// Returns the mailbox that an argument names, if it was opened.
 fn target(cx: &Cx, builtin: &str, needs: &str, given: Maybe) -> Result<Option<Rc<Mailbox>>> {
     Ok(find(cx, &name_of(cx, builtin, needs, given)?))
 }
@@ -68,19 +68,19 @@ fn name_of(cx: &Cx, builtin: &str, needs: &str, given: Maybe) -> Result<Name> {
     Name::required(cx, builtin, Kind::Mailbox, needs, given)
 }
 
-/// What `shared_metrics` tells of a mailbox.
+/// Returns the metrics of a mailbox for `shared_metrics`.
 pub(super) fn metrics_of(cx: &Cx, name: &Name) -> Option<Dict> {
     find(cx, name).map(|mailbox| mailbox.metrics())
 }
 
-/// What is told of a mailbox that was never opened.
+/// Returns the metrics of a mailbox that was never opened.
 pub(super) fn absent() -> Dict {
     let mut metrics: Dict = Mailbox::new("", 1).metrics();
     metrics.insert("capacity", 0_i64);
     metrics
 }
 
-/// All mailboxes and what is told of them.
+/// Returns all mailboxes with their metrics.
 pub(super) fn all(cx: &Cx) -> Vec<(Name, Dict)> {
     let mailboxes = cx.state::<Mailboxes>();
     let all = mailboxes.0.borrow();
@@ -88,7 +88,7 @@ pub(super) fn all(cx: &Cx) -> Vec<(Name, Dict)> {
 }
 
 builtins! {
-    /// Mailboxes: channels with names.
+    /// Mailboxes: named channels.
     pub(crate) static MAILBOXES: "mailboxes";
 
     /// Opens a mailbox, a channel with a name, and gives its handle.

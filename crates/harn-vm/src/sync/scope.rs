@@ -1,5 +1,5 @@
-//! Where cells, maps and mailboxes lie: a key in a scope. A handle is a dict with both, so that it means the same object in
-//! every task; a name means the one in the default scope of the task that uses it.
+//! Names of cells, maps and mailboxes: a key in a scope. A handle is a dict with both and refers to the same object in
+//! every task. A plain string is a key in the default scope of the calling task.
 
 use harn_value::{Dict, Ref, Str, Value};
 
@@ -9,10 +9,10 @@ use crate::cx::Cx;
 use crate::error::{Error, Result};
 use crate::signature::{Kinds, wrong_type};
 
-/// The scope of what names none.
+/// The default scope.
 const DEFAULT: &str = "task_group";
 
-/// What a handle refers to.
+/// The kind of object that a handle refers to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Cell,
@@ -21,7 +21,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// The `_type` of its handles.
+    /// Returns the `_type` of its handles.
     pub(super) fn word(self) -> &'static str {
         match self {
             Kind::Cell => "shared_cell",
@@ -46,10 +46,10 @@ impl Name {
         Ok(Name { scope: scope.into(), key: key.into() })
     }
 
-    /// What a handle, or a name in the default scope, refers to.
+    /// Resolves a handle, or a key in the default scope.
     ///
     /// # Errors
-    /// What is neither, and a handle of another kind.
+    /// Another type, or a handle of another kind.
     pub(super) fn of(cx: &Cx, builtin: &str, wanted: Kind, given: &Value) -> Result<Name> {
         let Some(handle) = given.as_dict() else {
             let key = text(builtin, "handle", "text | dict", given)?;
@@ -66,7 +66,7 @@ impl Name {
         Name::new(builtin, part("scope")?, part("key")?)
     }
 
-    /// As [`Name::of`], for an argument that has to be there.
+    /// Like [`Name::of`], for a required argument.
     ///
     /// # Errors
     /// `NAME: NEEDS`, and those of [`Name::of`].
@@ -75,10 +75,10 @@ impl Name {
         Name::of(cx, builtin, wanted, &required(builtin, needs, given)?)
     }
 
-    /// What is to be opened, by a key or by options that name it; the options.
+    /// Resolves the argument of an open function: a key, or options with a key. Returns the options as well.
     ///
     /// # Errors
-    /// `NAME: key/name is required`, in the words that `required` has.
+    /// `NAME: REQUIRED`, with the message in `required`.
     pub(super) fn opened(
         cx: &Cx,
         builtin: &str,
@@ -97,18 +97,18 @@ impl Name {
         Ok((Name::new(builtin, &scope, &key)?, options.cloned()))
     }
 
-    /// A handle of what lies here.
+    /// Returns a handle of the object with this name.
     pub(super) fn handle(&self, kind: Kind) -> Dict {
         [("_type", kind.word()), ("key", &*self.key), ("scope", &*self.scope)].into_iter().collect()
     }
 }
 
-/// The `_type` of a dict.
+/// Returns the `_type` of a dict.
 pub(super) fn type_of_handle(value: &Value) -> Option<&str> {
     value.as_dict()?.get_str("_type")?.as_str().map(Str::as_str)
 }
 
-/// An argument that has to be there.
+/// Returns a required argument.
 ///
 /// # Errors
 /// `NAME: NEEDS`
@@ -116,7 +116,7 @@ pub(super) fn required(builtin: &str, needs: &str, given: Maybe) -> Result<Value
     given.0.ok_or_else(|| Error::runtime(format!("{builtin}: {needs}")))
 }
 
-/// The text of an argument that has one.
+/// Returns the text of an argument.
 ///
 /// # Errors
 /// `NAME: PARAM must be TYPE, got TYPE`
@@ -132,10 +132,10 @@ fn printed(value: &Value) -> Str {
     value.as_str().cloned().unwrap_or_else(|| Str::new(&value.to_string()))
 }
 
-/// The name of a scope, as it is for the running task. Where there is no such thing as the word says, what is around it counts.
+/// Returns the ID of a scope for the running task. If the task is not in such a scope, the enclosing one is used.
 ///
 /// # Errors
-/// For a tenant that nobody named, and for words of what is kept elsewhere.
+/// A tenant scope without a tenant, and scopes that are stored elsewhere.
 fn scope_id(cx: &Cx, builtin: &str, word: &str, tenant: Option<&str>) -> Result<String> {
     let refuse = |text: &str| Error::runtime(format!("{builtin}: {text}"));
     let own = cx.task_identity();

@@ -16,7 +16,7 @@ use crate::signature::wrong_type;
 /// The `_type` of a snapshot.
 const SNAPSHOT: &str = "shared_snapshot";
 
-/// A cell, or a map, whose value is a dict.
+/// A cell or a map; the value of a map is a dict.
 struct Entry {
     value: Value,
     version: i64,
@@ -32,7 +32,7 @@ impl Entry {
         Entry { value, version: 0, reads: 0, writes: 0, cas_hits: 0, cas_misses: 0, stale: 0 }
     }
 
-    /// One that was never opened.
+    /// Returns the state of an object that was never opened.
     fn absent(kind: Kind) -> Entry {
         Entry::new(if kind == Kind::Map { Dict::new().into() } else { Value::NIL })
     }
@@ -47,12 +47,12 @@ impl Entry {
         std::mem::replace(&mut self.value, value)
     }
 
-    /// The value of a key of a map.
+    /// Returns the value of a key of a map.
     fn at(&self, key: &str) -> Option<Value> {
         self.value.as_dict()?.get_str(key).cloned()
     }
 
-    /// Puts a value at a key of a map, or removes it.
+    /// Sets or removes a key of a map; returns the old value.
     fn put(&mut self, key: &Str, value: Option<Value>) -> Value {
         let Some(dict) = self.value.as_dict_mut() else { return Value::NIL };
         if value.is_none() && !dict.contains(key) {
@@ -109,13 +109,14 @@ impl Shared {
         }
     }
 
-    /// Changes what is there, or what was never opened; what `write` gives is dropped when nothing is held any more.
+    /// Modifies an object, which is created if it was never opened. The caller drops the result of `write` after the
+    /// borrow ends.
     fn write<T>(&self, kind: Kind, name: &Name, write: impl FnOnce(&mut Entry) -> T) -> T {
         let mut entries = self.of(kind).borrow_mut();
         write(entries.entry(name.clone()).or_insert_with(|| Entry::absent(kind)))
     }
 
-    /// Writes if what `current` finds is what was expected, by its value or as a snapshot says.
+    /// Writes if the result of `current` equals the expected value, which may be a snapshot.
     fn cas(
         &self,
         kind: Kind,
@@ -132,7 +133,7 @@ impl Shared {
         let wanted =
             snapshot.map_or_else(|| expected.clone(), |s| s.get_str("value").cloned().unwrap_or_default());
         let hit = !stale && value == wanted;
-        // A miss does not open what was never opened.
+        // A miss does not create an object.
         if !hit && !is_there {
             return false;
         }
@@ -152,7 +153,7 @@ fn snapshot(value: Value, version: i64) -> Dict {
         .collect()
 }
 
-/// Opens a cell or a map; its handle.
+/// Opens a cell or a map; returns its handle.
 fn open(cx: &Cx, kind: Kind, target: &Maybe, initial: Value) -> Result<Dict> {
     let (name, options) = Name::opened(cx, kind.word(), "key/name is required", target)?;
     let option = options.and_then(|options| options.get_str("initial").cloned());
@@ -168,14 +169,14 @@ fn open(cx: &Cx, kind: Kind, target: &Maybe, initial: Value) -> Result<Dict> {
     Ok(name.handle(kind))
 }
 
-/// A map and a key of it.
+/// Resolves a map and a key in it.
 fn place(cx: &Cx, builtin: &str, needs: &str, handle: Maybe, key: Maybe) -> Result<(Name, Str)> {
     let key = required(builtin, needs, key)?;
     let name = Name::required(cx, builtin, Kind::Map, needs, handle)?;
     Ok((name, text(builtin, "key", "text", &key)?))
 }
 
-/// What `shared_metrics` tells of one object.
+/// Returns the metrics of one object for `shared_metrics`.
 fn metrics_of(cx: &Cx, handle: &Value) -> Result<Dict> {
     const NAME: &str = "shared_metrics";
     let shared = cx.state::<Shared>();
@@ -205,7 +206,7 @@ fn metrics_of(cx: &Cx, handle: &Value) -> Result<Dict> {
         .unwrap_or_else(|| Entry::absent(Kind::Cell).metrics()))
 }
 
-/// What `shared_metrics` tells of all objects: with their handles.
+/// Returns the metrics of all objects for `shared_metrics`, with their handles.
 fn all_metrics(cx: &Cx) -> Vec<Value> {
     let shared = cx.state::<Shared>();
     let mut all = Vec::new();
@@ -342,7 +343,7 @@ builtins! {
     /// ```
     State fn shared_map_delete(cx, map: Maybe as "text | dict", key: Maybe as "text") -> "any" {
         let (name, key) = place(cx, "shared_map_delete", "requires handle and key", map, key)?;
-        // A map that was never opened is not opened by this.
+        // This does not create a map that was never opened.
         let shared = cx.state::<Shared>();
         shared.maps.borrow_mut().get_mut(&name).map(|entry| entry.put(&key, None))
     }

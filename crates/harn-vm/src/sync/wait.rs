@@ -1,4 +1,4 @@
-//! Waiting for what other tasks bring.
+//! Waiting for other tasks.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -29,7 +29,7 @@ impl TimeLimit {
     }
 }
 
-/// Waits for what other tasks bring, at most for `limit`; `None` when that was over first.
+/// Waits for an event that another task causes, at most for `limit`; returns `None` on timeout.
 ///
 /// # Errors
 /// The cancellation error, as soon as cancellation is requested.
@@ -39,7 +39,7 @@ pub(super) async fn for_tasks<T>(
     waited: impl Future<Output = T>,
 ) -> Result<Option<T>> {
     let mut waited = pin!(waited);
-    // Cancellation wakes the task, and with it this future.
+    // Cancellation wakes the task and with it this future.
     let unless_cancelled = poll_fn(|context| match cx.task().check_wait() {
         Err(error) => Poll::Ready(Err(error)),
         Ok(()) => waited.as_mut().poll(context).map(Ok),
