@@ -17,20 +17,20 @@ struct State {
     capacity: usize,
     queue: RefCell<VecDeque<Value>>,
     closed: Cell<bool>,
-    /// Why the sender gave up, until a receiver is told.
+    /// Error of the sender, until a receiver throws it.
     failure: RefCell<Option<Error>>,
-    /// Whether there is something more than the items to wait for, and what it is once it is there.
+    /// Result that the sender returns in addition to the items; `None` if the channel has no result.
     outcome: RefCell<Option<Outcome>>,
-    /// Somebody waits for the end: the buffer takes what comes.
+    /// Set when the program waits for the end: sends no longer wait for room.
     unbounded: Cell<bool>,
     wakers: RefCell<Vec<Waker>>,
 }
 
-/// What a sender gives besides the items: see [`Channel::result`].
+/// Result of a sender in addition to the items: see [`Channel::result`].
 enum Outcome {
     Pending,
     Settled(Value),
-    /// With what is thrown.
+    /// The thrown value.
     Failed(Value),
 }
 
@@ -54,26 +54,26 @@ impl Drop for State {
     }
 }
 
-/// A queue shared by all tasks that hold the handle. Each value goes to one receiver.
+/// A queue shared by all tasks that hold a handle. Each value goes to one receiver.
 #[derive(Clone)]
 pub struct Channel(Rc<State>);
 
-/// The sending end of a channel whose receivers may go away: sending fails then.
+/// The sending end of a channel whose receivers may be dropped; sending then fails.
 #[derive(Clone)]
 pub struct Sender(Weak<State>);
 
-/// What a receiver finds.
+/// Outcome of a receive without waiting.
 pub enum Received {
     /// A value.
     Item(Value),
-    /// Nothing now.
+    /// Empty for now.
     Empty,
-    /// Nothing ever again.
+    /// Closed and drained.
     Closed,
 }
 
 impl Channel {
-    /// A channel; `name` is only shown, the capacity is at least 1.
+    /// Creates a channel; `name` is only for display, the capacity is at least 1.
     pub fn new(name: &str, capacity: usize) -> Channel {
         Channel(Rc::new(State {
             name: Str::new(name),
@@ -87,17 +87,17 @@ impl Channel {
         }))
     }
 
-    /// A channel whose sender gives a result besides the items.
+    /// Creates a channel whose sender also returns a result.
     pub fn with_result(name: &str, capacity: usize) -> Channel {
         let channel = Channel::new(name, capacity);
         *channel.0.outcome.borrow_mut() = Some(Outcome::Pending);
         channel
     }
 
-    /// Waits for the end of the sender and gives its result. What nobody has received meanwhile stays in the channel.
+    /// Waits until the sender ends and returns its result. Values not received meanwhile stay in the channel.
     ///
     /// # Errors
-    /// What the sender failed with; the channel has no result, or was closed before.
+    /// The sender's failure; also if the channel has no result or was closed before one was set.
     pub async fn result(&self) -> Result<Value> {
         self.0.unbounded.set(true);
         self.0.changed();
@@ -119,27 +119,27 @@ impl Channel {
         .await
     }
 
-    /// A sending end that does not keep the channel alive.
+    /// Returns a sending end that holds only a weak reference to the channel.
     pub fn sender(&self) -> Sender {
         Sender(Rc::downgrade(&self.0))
     }
 
-    /// As a value of the program.
+    /// Converts to a value of the program.
     pub fn into_value(self) -> Value {
         Value::foreign(self)
     }
 
-    /// The label.
+    /// Returns the label.
     pub fn name(&self) -> &Str {
         &self.0.name
     }
 
-    /// Whether both are the same channel.
+    /// Returns whether both are the same channel.
     pub fn is(&self, other: &Channel) -> bool {
         Rc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Waits while the buffer is full; false if the channel is closed.
+    /// Sends a value; waits while the buffer is full. Returns false if the channel is closed.
     pub async fn send(&self, value: Value) -> bool {
         send(&Rc::downgrade(&self.0), value).await
     }
@@ -157,7 +157,7 @@ impl Channel {
         }
     }
 
-    /// The next value; `None` once the channel is closed and drained.
+    /// Waits for the next value; returns `None` once the channel is closed and drained.
     pub async fn receive(&self) -> Option<Value> {
         poll_fn(|context| match self.try_receive() {
             Received::Item(value) => Poll::Ready(Some(value)),
@@ -170,10 +170,10 @@ impl Channel {
         .await
     }
 
-    /// As [`Channel::receive`].
+    /// Like [`Channel::receive`].
     ///
     /// # Errors
-    /// What the sender failed with.
+    /// The sender's failure.
     pub(crate) async fn receive_or_fail(&self) -> Result<Option<Value>> {
         let value = self.receive().await;
         if value.is_none() {
@@ -182,7 +182,8 @@ impl Channel {
         Ok(value)
     }
 
-    /// The first of `channels` that has a value, with its position; `None` when all are closed and drained.
+    /// Waits for the first of `channels` that has a value, and returns its position and the value; `None` when all
+    /// are closed and drained.
     pub(crate) async fn receive_any(channels: &[Channel]) -> Option<(usize, Value)> {
         poll_fn(|context| match Channel::try_any(channels) {
             Some(found) => Poll::Ready(found),
@@ -194,8 +195,8 @@ impl Channel {
         .await
     }
 
-    /// As [`Channel::receive_any`] without waiting: `None` when nothing is ready now, `Some(None)` when
-    /// all are closed and drained.
+    /// Like [`Channel::receive_any`] without waiting: `None` if no channel is ready, `Some(None)` if all are closed
+    /// and drained.
     #[allow(clippy::option_option, reason = "not ready and ended are different answers")]
     pub(crate) fn try_any(channels: &[Channel]) -> Option<Option<(usize, Value)>> {
         let mut open = false;
@@ -209,35 +210,36 @@ impl Channel {
         if open { None } else { Some(None) }
     }
 
-    /// No further sends; what is buffered can still be received.
+    /// Closes the channel for sending; buffered values can still be received.
     pub fn close(&self) {
         self.0.closed.set(true);
         self.0.changed();
     }
 
-    /// Whether it was closed.
+    /// Returns whether the channel is closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.0.closed.get()
     }
 
-    /// How many values wait in it.
+    /// Returns the number of buffered values.
     pub(crate) fn depth(&self) -> usize {
         self.0.queue.borrow().len()
     }
 
-    /// How many values it takes before a sender waits.
+    /// Returns how many values are buffered before a sender waits.
     pub(crate) fn capacity(&self) -> usize {
         self.0.capacity
     }
 
-    /// Why the sender gave up, once: the receiver that finds the channel closed throws it.
+    /// Returns the sender's failure, once: the receiver that finds the channel closed throws it.
     pub(crate) fn failed(&self) -> Result<()> {
         self.0.failure.take().map_or(Ok(()), Err)
     }
 }
 
 impl Sender {
-    /// Waits while the buffer is full; false if the channel is closed or nobody can receive any more.
+    /// Sends a value; waits while the buffer is full. Returns false if the channel is closed or has no receivers
+    /// left.
     pub async fn send(&self, value: Value) -> bool {
         send(&self.0, value).await
     }
@@ -249,7 +251,7 @@ impl Sender {
         }
     }
 
-    /// Gives the result that [`Channel::result`] waits for.
+    /// Sets the result that [`Channel::result`] waits for.
     pub fn settle(&self, result: Value) {
         if let Some(state) = self.0.upgrade() {
             *state.outcome.borrow_mut() = Some(Outcome::Settled(result));
@@ -257,8 +259,8 @@ impl Sender {
         }
     }
 
-    /// Closes the channel because the sender failed: what is buffered can still be received, and the
-    /// receiver that comes to the end throws `error`.
+    /// Closes the channel because the sender failed: buffered values can still be received, and the receiver that
+    /// reaches the end throws `error`.
     pub fn fail(&self, error: Error) {
         if let Some(state) = self.0.upgrade() {
             let mut outcome = state.outcome.borrow_mut();
@@ -271,10 +273,10 @@ impl Sender {
         }
     }
 
-    /// Waits until the channel is closed or nobody can receive any more.
+    /// Waits until the channel is closed or has no receivers left.
     pub async fn closed(&self) {
         poll_fn(|context| match self.0.upgrade().filter(|s| !s.closed.get()) {
-            // Dropping the last handle wakes whoever waits.
+            // Dropping the last handle wakes waiting tasks.
             Some(state) => {
                 state.wait(context.waker());
                 Poll::Pending
@@ -321,7 +323,7 @@ impl Foreign for Channel {
     }
 
     fn trace(&self, visit: &mut dyn FnMut(&Value)) {
-        // A queue that another object refers to as well would be visited twice.
+        // A queue that is shared with another object would be traced twice.
         if Rc::strong_count(&self.0) == 1
             && let Ok(queue) = self.0.queue.try_borrow()
         {
@@ -330,17 +332,18 @@ impl Foreign for Channel {
     }
 }
 
-/// An iterator's source. It holds the channel's value, not the queue itself: what the queue holds can be traced then.
+/// An iterator's source. It holds the channel's value instead of the queue itself, so that the queued values can be
+/// traced.
 pub(crate) struct ChannelSource(Value);
 
 impl ChannelSource {
-    /// A source of what is sent to the channel that `value` is; `None` when it is none.
+    /// Creates a source from a channel value; returns `None` for other values.
     pub(crate) fn of(value: &Value) -> Option<Box<ChannelSource>> {
         value.downcast::<Channel>().is_some().then(|| Box::new(ChannelSource(value.clone())))
     }
 
     fn channel(&self) -> &Channel {
-        // SAFETY: `of` is the only maker.
+        // SAFETY: only `of` creates a `ChannelSource`.
         unsafe { self.0.downcast_unchecked::<Channel>() }
     }
 }
@@ -370,7 +373,7 @@ impl Source for ChannelSource {
 pub struct StreamValue(pub Iter);
 
 impl StreamValue {
-    /// A stream over a source.
+    /// Creates a stream value from a source.
     pub fn value(source: impl Source + 'static) -> Value {
         Value::foreign(StreamValue(Iter::from_source(source)))
     }

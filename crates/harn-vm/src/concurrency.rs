@@ -1,4 +1,4 @@
-//! Builtins of tasks: spawn, await, parallel, channels, select, deadlines, mutex blocks, atomics.
+//! Builtins for tasks: spawn, await, parallel, channels, select, deadlines, mutex blocks, atomics.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -26,10 +26,10 @@ use crate::spans::{OpenSpan, SpanKind};
 use crate::sync::TimeLimit;
 use crate::task::{CANCELLED, Ends, GRACE, Handle, Task};
 
-/// The handle that `spawn` gives.
+/// The handle that `spawn` returns.
 pub struct TaskHandle {
     task: Rc<Task>,
-    /// The how many-th task it is that its owner has spawned.
+    /// Sequence number among the tasks that its owner has spawned.
     number: u64,
     consumed: Cell<bool>,
 }
@@ -77,24 +77,24 @@ impl Foreign for Atomic {
 }
 
 impl Cx {
-    /// Starts a child task that calls `f`; it begins to run when this task waits.
+    /// Starts a child task that calls `f`; it first runs when this task waits.
     pub fn spawn(&self, f: &Value, args: Vec<Value>) -> Rc<Task> {
         self.begin(self.task(), Origin::Runtime, f, args)
     }
 
-    /// As [`Cx::spawn`], but the task belongs to `owner` and ends with it. It may do what this task may, and sees copies of
-    /// this task's variables.
+    /// Like [`Cx::spawn`], but the task belongs to `owner` and ends with it. It has the permissions of this task and
+    /// copies of this task's variables.
     pub fn spawn_for(&self, owner: &Rc<Task>, f: &Value, args: Vec<Value>) -> Rc<Task> {
         self.begin(owner, Origin::Runtime, f, args)
     }
 
-    /// Starts the task that looks after the tasks of a supervisor, by calling `f`.
+    /// Starts the task that manages the tasks of a supervisor, by calling `f`.
     pub fn spawn_supervisor(&self, id: Str, f: &Value, args: Vec<Value>) -> Rc<Task> {
         self.begin(self.task(), Origin::Supervisor(id), f, args)
     }
 
-    /// Starts a task that belongs to a supervisor: to its program it is a child of the task that began the supervisor. Its end
-    /// is told to `ends`, under `number`; [`Cx::end_of`] has the result.
+    /// Starts a task that belongs to a supervisor. The program sees it as a child of the task that started the
+    /// supervisor. Its end is reported to `ends` under `number`; [`Cx::end_of`] returns the result.
     pub fn spawn_supervised(
         &self,
         supervisor: &Rc<Task>,
@@ -108,8 +108,8 @@ impl Cx {
         task
     }
 
-    /// Takes from a task that has ended what it has printed and its result; none when it was told to stop at once, or has ended
-    /// the program.
+    /// Takes the output and the result from a task that has ended. The result is `None` if the task was aborted or has
+    /// ended the program.
     pub fn end_of(&self, task: &Task) -> (String, Option<Result<Value>>) {
         task.forget();
         let ended = |error: &Error| matches!(error.kind(), ErrorKind::Abort | ErrorKind::Exit(_));
@@ -140,7 +140,7 @@ impl Cx {
         let running = task.clone();
         let limits = task.deadline_count();
         crate::scheduler::spawn(async move {
-            // A task that was aborted before it ran never runs.
+            // A task that was aborted before its first poll never runs.
             let result = if running.is_aborted() { Err(Error::new(ErrorKind::Abort)) } else { fiber.await };
             if let Err(error) = &result
                 && let ErrorKind::Exit(code) = error.kind()
@@ -159,7 +159,7 @@ impl Cx {
         task
     }
 
-    /// At the end of a task: stops the children that still run, and shows what finished ones printed.
+    /// At the end of a task: stops the children that still run, and prints the output of finished ones.
     pub(crate) async fn end_children(&self) {
         let children = std::mem::take(&mut *self.task().children.borrow_mut());
         for child in children.values() {
@@ -179,7 +179,7 @@ impl Cx {
         }
     }
 
-    /// Tells the person of the failure of a task that the program does not ask for.
+    /// Warns the user about the failure of a task that the program never awaited.
     #[cold]
     fn tell_failure_of_task(&self, error: Error) {
         let help = "`await` its handle, or catch the error in the task";
@@ -187,8 +187,7 @@ impl Cx {
         self.vm().state::<crate::failures::TaskFaults>().note(|| error);
     }
 
-    /// Tells the person of an error that the program may not ask for: what has failed, the error, and what helps when the error
-    /// itself does not say that.
+    /// Warns the user about an error that the program may never see. `help` is shown if the error has no help text.
     #[cold]
     pub fn tell_failure(&self, what: &str, help: &str, error: &Error) {
         let (mut diagnostic, file) = crate::uncaught::uncaught(self.vm(), error);
@@ -199,20 +198,20 @@ impl Cx {
         self.vm().system().write_err(&format!("{}\n", drawn.trim_end()));
     }
 
-    /// Hands what this task has printed so far to the one that it belongs to.
+    /// Passes the output of this task so far to its parent.
     ///
     /// # Errors
-    /// Ends the program when the output is closed.
+    /// Ends the program if the output is closed.
     pub fn hand_over_output(&self) -> Result<()> {
         let Some(owner) = self.task().parent() else { return Ok(()) };
         let text = self.task().take_output();
         if text.is_empty() { Ok(()) } else { owner.print(self.vm(), &text) }
     }
 
-    /// Shows what a task has printed so far.
+    /// Prints the output of a task so far.
     ///
     /// # Errors
-    /// Ends the program when the output is closed.
+    /// Ends the program if the output is closed.
     pub fn show_output_of(&self, task: &Task) -> Result<()> {
         let text = task.take_output();
         if task.is_finished() {
@@ -221,8 +220,8 @@ impl Cx {
         if text.is_empty() { Ok(()) } else { self.print(&text) }
     }
 
-    /// The result of a task that has ended. One that was aborted has none: whoever waits for it gets the error of
-    /// its own interruption, or that of the cancellation.
+    /// Returns the result of a task that has ended. An aborted task has no result: the waiting task gets the error of
+    /// its own interruption, or the cancellation error.
     fn result_of(&self, task: &Rc<Task>) -> Result<Value> {
         self.check_interrupted()?;
         match task.take_result() {
@@ -232,20 +231,22 @@ impl Cx {
         }
     }
 
+    /// Checks whether the program or this task is to stop.
+    ///
     /// # Errors
-    /// When the program or this task is to stop.
+    /// The abort error if so.
     fn check_interrupted(&self) -> Result<()> {
-        // Cleanup knows already.
+        // Cleanup continues after an interruption.
         if (self.vm().is_interrupted() || self.task().is_aborted()) && !self.task().cleans_up() {
             return Err(Error::new(ErrorKind::Abort));
         }
         Ok(())
     }
 
-    /// Waits for a task, takes over its output and gives its result.
+    /// Waits for a task, takes over its output and returns its result.
     ///
     /// # Errors
-    /// What the task threw.
+    /// The error that the task threw.
     pub async fn join(&self, task: &Rc<Task>) -> Result<Value> {
         let guard = AbortOnDrop(vec![task.clone()]);
         among_tasks(task.ended()).await;
@@ -261,7 +262,7 @@ impl Cx {
         Some(source.get(..entry.span.start as usize)?.matches('\n').count() + 1)
     }
 
-    /// An error as `parallel settle` gives it: what was thrown as it is, unless that is a text.
+    /// Returns an error in the form of `parallel settle`: the thrown value itself, unless it is a string.
     pub(crate) fn settled_value(&self, error: &Error) -> Value {
         match error.kind() {
             ErrorKind::Thrown(value) if value.as_str().is_none() => value.clone(),
@@ -269,13 +270,13 @@ impl Cx {
         }
     }
 
-    /// The text of an error as `parallel settle` gives it.
+    /// Returns the message of an error in the form of `parallel settle`.
     pub fn settled_text(&self, error: &Error) -> String {
         error.settled_text(self.line_of(error))
     }
 }
 
-/// Aborts tasks that are still running when the wait for them is given up.
+/// Aborts tasks that are still running when the wait for them is dropped.
 struct AbortOnDrop(Vec<Rc<Task>>);
 
 impl Drop for AbortOnDrop {
@@ -284,13 +285,13 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Milliseconds of a duration or an int; `None` for other types. Negative counts as 0.
+/// Converts a duration or an int in milliseconds; returns `None` for other types. Negative numbers become 0.
 pub fn millis(value: &Value) -> Option<Duration> {
     let ms = value.as_duration().or_else(|| value.as_int())?;
     Some(Duration::from_millis(u64::try_from(ms).unwrap_or(0)))
 }
 
-/// Holds the limit of a statement against what a limit may be.
+/// Checks the limit of a statement: type and sign.
 fn check_limit(statement: &str, limit: &str, value: &Value) -> Result<()> {
     match value.as_duration().or_else(|| value.as_int()) {
         Some(ms) if ms < 0 => Err(Error::runtime(WrongTime::Negative.text(statement, limit))),
@@ -325,7 +326,7 @@ fn int_arg(value: &Value, builtin: &str, place: &str) -> Result<i64> {
     })
 }
 
-/// How many children may run at once.
+/// Returns how many children may run at once.
 fn cap_of(value: &Value, len: usize, error: impl Fn(&Value) -> Error) -> Result<usize> {
     match value.view() {
         View::Nil => Ok(len.max(1)),
@@ -334,10 +335,10 @@ fn cap_of(value: &Value, len: usize, error: impl Fn(&Value) -> Error) -> Result<
     }
 }
 
-/// Bytes that a task takes at least.
+/// Minimum size of a task in bytes.
 const LEAST_TASK: usize = 512;
 
-/// What the tasks of a group work on.
+/// The inputs of the tasks of a group.
 enum Work {
     Count(std::ops::Range<i64>),
     Items(std::vec::IntoIter<Value>),
@@ -359,19 +360,19 @@ impl Work {
     }
 }
 
-/// Starts tasks over items, at most `cap` at a time, in order.
+/// Starts tasks over items in order, at most `cap` at a time.
 struct Group {
     form: Form,
-    /// The how many-th parallel operation of the task that began it.
+    /// Sequence number among the parallel operations of the task that started it.
     id: u64,
     work: Work,
     body: Value,
     cap: usize,
-    /// By number of the item.
+    /// Running tasks by item number.
     running: FxHashMap<usize, Rc<Task>>,
     started: usize,
     ends: Rc<Ends>,
-    /// What its tasks do is inside of it.
+    /// Tracing span that contains the work of its tasks.
     span: Option<OpenSpan>,
 }
 
@@ -383,7 +384,7 @@ impl Group {
         Group { form, id, work, body: body.clone(), cap, running, started: 0, ends, span }
     }
 
-    /// Starts one more task if it may; false if not.
+    /// Starts one more task if the limit allows it; returns false if not.
     fn start_one(&mut self, cx: &Cx) -> Result<bool> {
         if self.running.len() >= self.cap {
             return Ok(false);
@@ -402,7 +403,7 @@ impl Group {
         Ok(true)
     }
 
-    /// Starts as many tasks as may run at once. Only for the native function of the task that `cx` is of.
+    /// Starts as many tasks as may run at once. Only for the native function of the task that `cx` belongs to.
     async fn start(&mut self, cx: &Cx) -> Result<()> {
         const AT_ONCE: usize = 1024;
         while self.start_one(cx)? {
@@ -443,7 +444,7 @@ async fn run_all(cx: &Cx, group: Group) -> Result<Vec<Result<Value>>> {
     Ok(results)
 }
 
-/// Starts all tasks of a group and puts them where their items were as they end.
+/// Starts all tasks of a group and stores them, as they end, at the positions of their items.
 async fn wait_for_all(cx: &Cx, mut group: Group, ended: &mut Vec<Option<Rc<Task>>>) -> Result<()> {
     group.start(cx).await?;
     while let Some((number, task)) = group.next().await {
@@ -462,7 +463,7 @@ async fn stream_results(cx: &Cx, mut group: Group) -> Result<Value> {
     let owner = cx.clone();
     group.start(cx).await?;
     crate::scheduler::spawn(async move {
-        // When nobody takes the results any more, the children that are left are cancelled with the group.
+        // When the receivers are dropped, the remaining children are cancelled with the group.
         while let Some((_, task)) = unless_closed(&sender, group.next()).await.flatten() {
             task.forget();
             let output = task.take_output();
@@ -482,7 +483,7 @@ async fn stream_results(cx: &Cx, mut group: Group) -> Result<Value> {
     Ok(StreamValue::value(TaskResults { channel, left: false }))
 }
 
-/// Waits for something as long as somebody may receive what a sender sends.
+/// Waits for a future, but only while the sender's channel has receivers.
 async fn unless_closed<T>(sender: &Sender, waited: impl Future<Output = T>) -> Option<T> {
     let (mut closed, mut waited) = (pin!(sender.closed()), pin!(waited));
     poll_fn(|context| match closed.as_mut().poll(context) {
@@ -492,7 +493,7 @@ async fn unless_closed<T>(sender: &Sender, waited: impl Future<Output = T>) -> O
     .await
 }
 
-/// A finished child on its way to the consumer of a stream.
+/// A finished child, sent to the consumer of a stream.
 struct Finished(RefCell<Option<(String, Result<Value>)>>);
 
 impl Foreign for Finished {
@@ -507,7 +508,7 @@ impl Foreign for Finished {
     }
 }
 
-/// The results of children as they end.
+/// Iterator source of the results of children as they end.
 struct TaskResults {
     channel: Channel,
     left: bool,
@@ -567,7 +568,7 @@ builtins! {
         let cap = cap_of(&max, work.len(), |v| {
             Error::type_error(format!("parallel max_concurrent must be an int; got {}", v.type_name()))
         })?;
-        // Refused at once where it cannot end well: tasks that run at once, and a result of each.
+        // Reject at once if memory cannot suffice for the concurrent tasks and one result each.
         let tasks = cap.min(work.len()).saturating_mul(LEAST_TASK);
         harn_value::memory::check(tasks.saturating_add(work.len().saturating_mul(size_of::<Value>())))?;
         let group = Group::new(&cx, form, work, &body, cap);
@@ -642,7 +643,7 @@ builtins! {
                     Some(Err(payload)) => failures.push(payload.to_string()),
                     None => return Ok(v),
                 },
-                // As `parallel settle` gives it: what was thrown as it is, unless that is a text.
+                // As in `parallel settle`: the thrown value itself, unless it is a string.
                 Err(e) => failures.push(cx.settled_value(&e).to_string()),
             }
             group.start_one(&cx)?;
@@ -878,7 +879,7 @@ builtins! {
         } else {
             let limit = millis(&timeout).unwrap_or_default();
             if limit.is_zero() {
-                // Other tasks get a turn, then the channels are looked at once more: a timer would take a millisecond.
+                // Yield to other tasks, then check the channels again: a timer would take a millisecond.
                 crate::scheduler::take_turns().await;
                 return Ok(match Channel::try_any(&channels) {
                     Some(Some((index, value))) => answer(index as i64, value),
@@ -1018,7 +1019,7 @@ builtins! {
     }
 }
 
-/// The tables of this crate.
+/// Returns the builtin tables of this crate.
 pub(crate) fn tables() -> Vec<&'static [Builtin]> {
     let own = [
         CONCURRENCY,

@@ -1,7 +1,7 @@
-//! Who the running task is: its id, which says how it came to be, and what the crates around the machine know of it.
+//! Identity of the running task: its ID, which encodes its origin, and facts that other crates provide about it.
 //!
-//! Everything that needs the place of a task in the program (scopes of shared state, `runtime_context`) asks
-//! `Cx::task_identity`. Ids are put together when somebody asks, so tasks that nobody asks pay nothing for them.
+//! Code that needs the position of a task in the program (scopes of shared state, `runtime_context`) calls
+//! `Cx::task_identity`. IDs are built on demand, so a task whose ID is never requested has no cost.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use harn_value::{Dict, Str, Value};
 use crate::cx::Cx;
 use crate::task::Task;
 
-/// The id of the task that a program begins with.
+/// The ID of a program's root task.
 pub(crate) const ROOT: &str = "task_root";
 
 /// The forms of parallel work.
@@ -25,7 +25,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// The form of the words that the compiler has for them.
+    /// Parses the keyword that the compiler passes.
     pub(crate) fn of(word: &str) -> Form {
         match word {
             "count" => Form::Count,
@@ -35,12 +35,12 @@ impl Form {
         }
     }
 
-    /// The name of the tasks.
+    /// Returns the name of the tasks.
     pub(crate) fn name(self) -> &'static str {
         self.words().1
     }
 
-    /// The word in ids, and the name of the tasks.
+    /// Returns the segment of IDs and the name of the tasks.
     fn words(self) -> (&'static str, &'static str) {
         match self {
             Form::Count => ("parallel", "parallel"),
@@ -52,44 +52,45 @@ impl Form {
     }
 }
 
-/// What a supervisor keeps running.
+/// A task that a supervisor keeps running.
 pub struct Supervised {
-    /// The id of the supervisor.
+    /// The ID of the supervisor.
     pub supervisor: Str,
-    /// Its name among the others.
+    /// Its name among the supervised tasks.
     pub name: Str,
-    /// What kind of work it is.
+    /// The kind of work.
     pub kind: Str,
 }
 
-/// What began a task.
+/// Origin of a task.
 pub(crate) enum Origin {
-    /// The host, as the task that a program begins with.
+    /// The host, for a program's root task.
     Program,
-    /// The host, with a call of a function of the program.
+    /// The host, by calling a function of the program.
     Host,
-    /// The runtime, for work of its own: a worker, a tool of a loop.
+    /// The runtime, for internal work: a worker, a tool of a loop.
     Runtime,
-    /// `spawn`, the how many-th of the owner.
+    /// `spawn`, with its sequence number in the owner.
     Spawn(u64),
-    /// The how many-th parallel operation, for the item of a number.
+    /// A parallel operation, with the operation's sequence number and the item's number.
     Parallel { form: Form, group: u64, number: usize },
-    /// The program, as the supervisor of an id. To the program, what it starts belongs to the task that began it.
+    /// The program, for the task of the supervisor with this ID. The program sees the tasks that it starts as children
+    /// of the task that started the supervisor.
     Supervisor(Str),
     /// A supervisor.
     Supervised(Box<Supervised>),
 }
 
-/// What a task was born with, and what the ids of its children come from.
+/// Origin of a task, and the counters for the IDs of its children.
 pub(crate) struct Birth {
     pub(crate) origin: Origin,
-    /// Tasks that it has spawned.
+    /// Number of tasks that it has spawned.
     spawns: Cell<u64>,
-    /// Parallel operations that it and the tasks above it have begun before.
+    /// Number of parallel operations started before by it and its ancestors.
     groups: Cell<u64>,
-    /// The id of its parent, once that is gone.
+    /// The ID of its parent, set when the parent is dropped.
     above: OnceCell<Rc<str>>,
-    /// A dict of the values that the program has set for it; nil while there are none.
+    /// Values that the program has set for the task, as a dict; nil if there are none.
     values: RefCell<Value>,
 }
 
@@ -106,30 +107,30 @@ impl Birth {
 }
 
 impl Task {
-    /// Number and origin of the next task that this one spawns.
+    /// Returns the number and origin of the next task that this one spawns.
     pub(crate) fn next_spawn(&self) -> (u64, Origin) {
         let number = Birth::next(&self.birth.spawns);
         (number, Origin::Spawn(number))
     }
 
-    /// The number of the next parallel operation.
+    /// Returns the number of the next parallel operation.
     pub(crate) fn next_group(&self) -> u64 {
         Birth::next(&self.birth.groups)
     }
 
-    /// The values that the program has set for this task: a dict, or nil.
+    /// Returns the values that the program has set for this task: a dict, or nil.
     pub(crate) fn values(&self) -> Value {
         self.birth.values.borrow().clone()
     }
 
     pub(crate) fn set_values(&self, values: Value) {
-        // What is replaced may run code when it is dropped.
+        // Dropping the old value may run code.
         drop(self.birth.values.replace(values));
     }
 
-    /// Its id, such as `task_root:spawn:2`; the same in every run of the program.
+    /// Returns its ID, such as `task_root:spawn:2`; the same in every run of the program.
     pub(crate) fn task_id(&self) -> String {
-        // Tasks in tasks may go deeper than calls.
+        // Tasks may be nested deeper than calls, so this does not recurse.
         let mut parts = vec![self.part()];
         let mut above = self.parent();
         if above.is_none() {
@@ -146,7 +147,7 @@ impl Task {
         parts.join(":")
     }
 
-    /// What its own id adds to that of its parent.
+    /// Returns the segment that it adds to its parent's ID.
     fn part(&self) -> String {
         match &self.birth.origin {
             Origin::Program => ROOT.to_owned(),
@@ -159,7 +160,7 @@ impl Task {
         }
     }
 
-    /// What kind of task it is.
+    /// Returns the kind of task.
     pub(crate) fn task_name(&self) -> Str {
         let name = match &self.birth.origin {
             Origin::Program => "root",
@@ -173,7 +174,7 @@ impl Task {
         Str::new(name)
     }
 
-    /// The id of the task that created it.
+    /// Returns the ID of the task that created it.
     pub(crate) fn parent_task_id(&self) -> Option<String> {
         let gone = || self.birth.above.get().map(ToString::to_string);
         let id = self.parent().map(|parent| parent.task_id()).or_else(gone)?;
@@ -182,7 +183,7 @@ impl Task {
         Some(above.unwrap_or(id))
     }
 
-    /// The id of the parallel operation or of the supervisor that it belongs to.
+    /// Returns the ID of the parallel operation or of the supervisor that it belongs to.
     pub(crate) fn task_group_id(&self) -> Option<String> {
         match &self.birth.origin {
             Origin::Parallel { form, group, .. } => {
@@ -193,46 +194,46 @@ impl Task {
         }
     }
 
-    /// Whether the program began it, and it has a span of its own.
+    /// Returns whether the program started it and it has a separate tracing span.
     pub(crate) fn is_named(&self) -> bool {
         matches!(self.birth.origin, Origin::Spawn(_) | Origin::Supervised(_))
     }
 
-    /// Whether it looks after the tasks of a supervisor.
+    /// Returns whether it manages the tasks of a supervisor.
     pub(crate) fn is_supervisor(&self) -> bool {
         matches!(self.birth.origin, Origin::Supervisor(_))
     }
 
-    /// This task is over while a child still cleans up: its id stays known to that.
+    /// Stores the ID of this task, which has ended, in a child that still cleans up.
     pub(crate) fn outlived_by(&self, child: &Task) {
         let _ = child.birth.above.set(self.task_id().into());
     }
 }
 
-/// What the crates around the machine know of the running task, by the keys of `runtime_context`. What is not in it is
-/// not known.
+/// A function with which another crate adds facts about the running task, by the keys of `runtime_context`. A missing
+/// key means unknown.
 pub type TaskFacts = fn(&Cx, &mut Dict);
 
-/// Who the running task is.
+/// Identity of the running task.
 pub(crate) struct TaskIdentity {
-    /// Its id, such as `task_root:spawn:2`.
+    /// Its ID, such as `task_root:spawn:2`.
     pub(crate) task_id: String,
-    /// The id of the task that the program began with.
+    /// The ID of the program's root task.
     pub(crate) root_task_id: String,
     /// The parallel operation or the supervisor that it belongs to.
     pub(crate) task_group_id: Option<String>,
-    /// The run of a workflow that it works in.
+    /// The workflow run that it works in.
     pub(crate) run_id: Option<String>,
     /// The session of the agent loop that it belongs to.
     pub(crate) agent_session_id: Option<String>,
-    /// The session of the outermost loop around it.
+    /// The session of the outermost enclosing loop.
     pub(crate) root_agent_session_id: Option<String>,
     /// The tenant that it works for.
     pub(crate) tenant_id: Option<String>,
 }
 
 impl Cx {
-    /// Who the running task is: what scopes of shared state are told apart by.
+    /// Returns the identity of the running task, by which scopes of shared state are distinguished.
     pub(crate) fn task_identity(&self) -> TaskIdentity {
         let facts = self.task_facts();
         let text = |key: &str| facts.get_str(key).and_then(Value::as_str).map(ToString::to_string);
@@ -247,7 +248,7 @@ impl Cx {
         }
     }
 
-    /// What the crates around the machine know of the running task.
+    /// Returns the facts that other crates provide about the running task.
     pub(crate) fn task_facts(&self) -> Dict {
         let mut facts = Dict::new();
         for tell in &self.vm().task_facts {

@@ -1,4 +1,5 @@
-//! What a child task sees: copies of the variables it could otherwise share with its parent.
+//! Isolation of child tasks: they get copies of the variables that they would otherwise share with their
+//! parent.
 
 use std::cell::UnsafeCell;
 use std::rc::Rc;
@@ -9,32 +10,32 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::closure::{Closure, Partial, Variable};
 use crate::task::Globals;
 
-/// Copies variables, each once, so that closures over one variable share the copy.
+/// Copies each variable once, so that closures over one variable share the copy.
 #[derive(Default)]
 pub(crate) struct Isolation {
     cells: FxHashMap<usize, Value>,
-    /// Shared objects that hold no captured variables, by address: each is walked once.
+    /// Shared objects without captured variables, by address: each is traversed once.
     plain: FxHashSet<usize>,
     visits: u32,
 }
 
-/// Objects that a walk visits before it remembers those that it may meet again.
+/// Number of objects that a traversal visits before it starts to record shared ones.
 const SMALL: u32 = 512;
 
 impl Isolation {
-    /// A child's copy of the entry file's variables.
+    /// Copies the entry file's variables for a child.
     pub(crate) fn globals(&mut self, globals: &Globals) -> Globals {
         // SAFETY: single-threaded; nothing runs while the variables are copied.
         let values = unsafe { &*globals.get() };
         Rc::new(UnsafeCell::new(values.iter().map(|v| self.value(v)).collect()))
     }
 
-    /// The value as a child sees it.
+    /// Returns the value as a child sees it.
     pub(crate) fn value(&mut self, value: &Value) -> Value {
         self.changed(value).unwrap_or_else(|| value.clone())
     }
 
-    /// `None` when the value holds no captured variables and can be shared as it is.
+    /// Returns `None` if the value contains no captured variables and can be shared unchanged.
     fn changed(&mut self, value: &Value) -> Option<Value> {
         if !value.is_heap() {
             return None;
@@ -44,7 +45,8 @@ impl Isolation {
             if let Some(copy) = self.cells.get(&address) {
                 return Some(copy.clone());
             }
-            // Known before its content is copied: a closure may capture the variable that holds it.
+            // Registered before its content is copied, because a closure may capture the variable that holds
+            // it.
             let copy = Variable::value(Value::ABSENT);
             self.cells.insert(address, copy.clone());
             let content = self.value(&cell.get());
@@ -120,8 +122,8 @@ impl Isolation {
     }
 }
 
-/// Gives a child copies of variables that were declared after it started (a REPL goes on while its tasks run):
-/// functions that refer to them may reach it through channels.
+/// Copies variables to a child that were declared after it started (a REPL continues while its tasks run):
+/// functions that refer to them may reach the child through channels.
 pub(crate) fn extend(own: &Globals, shared: &Globals) {
     if Rc::ptr_eq(own, shared) {
         return;

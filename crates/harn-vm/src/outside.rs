@@ -1,4 +1,5 @@
-//! Whether a function assigns variables that live outside of it. A task of its own would assign copies of them.
+//! Detection of functions that assign variables declared outside of them. A separate task would assign copies of those
+//! variables.
 
 use std::rc::Rc;
 
@@ -10,9 +11,9 @@ use crate::closure::{Closure, Variable};
 use crate::cx::Cx;
 
 impl Cx {
-    /// Whether a call of a function may assign a variable that is there without the call: one that the function captured,
-    /// or one of the entry file. Functions that it names and those in its variables, also in lists and dicts there, count as its own
-    /// code; what it is given as an argument does not.
+    /// Returns whether a call of a function may assign a variable that exists independently of the call: a captured
+    /// one, or one of the entry file. The code of functions that it names and of functions in its variables, including
+    /// those in lists and dicts there, is treated as its own; arguments are not.
     pub fn assigns_outside(&self, function: &Value) -> bool {
         let mut walk =
             Walk { cx: self, seen: FxHashSet::default(), code: FxHashSet::default(), todo: Vec::new() };
@@ -21,10 +22,10 @@ impl Cx {
     }
 }
 
-/// Goes through the values that a function reaches, and through the code of each function once.
+/// Traverses the values that a function can reach, and the code of each function once.
 struct Walk<'a> {
     cx: &'a Cx,
-    /// Addresses of the objects that were looked into; `todo` or their owners keep them alive.
+    /// Addresses of the visited objects; `todo` or their owners hold them.
     seen: FxHashSet<usize>,
     code: FxHashSet<*const Proto>,
     todo: Vec<Value>,
@@ -57,13 +58,13 @@ impl Walk<'_> {
         false
     }
 
-    /// Looks at the code of a closure, or of a function inside of it. `outer` gives the number that a captured variable of
-    /// that code has in the closure; nothing for variables of the call itself.
+    /// Scans the code of a closure, or of a function nested in it. `outer` maps a captured variable of that code to the
+    /// number in the closure; `None` for variables of the call itself.
     fn code(&mut self, proto: &Proto, closure: &Closure, outer: &dyn Fn(usize) -> Option<usize>) -> bool {
         for ins in proto.code.iter() {
             let found = match ins.op() {
                 Op::SetUpCell | Op::AddUpCell => outer(ins.a()).is_some(),
-                // The variable itself, and not its value: something in it is to be assigned.
+                // The variable itself, not its value: something inside it will be assigned.
                 Op::GetUp => outer(ins.b())
                     .and_then(|number| closure.upvalues.get(number))
                     .is_some_and(|value| Variable::of(value).is_some()),
@@ -94,12 +95,12 @@ impl Walk<'_> {
         })
     }
 
-    /// A variable of the entry file, as this task sees it.
+    /// Returns a variable of the entry file, as this task sees it.
     fn global(&self, number: usize) -> Value {
         // SAFETY: single-threaded, and no code of the program runs while the value is copied.
         unsafe { &*self.cx.task().globals.get() }.get(number).cloned().unwrap_or(Value::NIL)
     }
 }
 
-/// The number of the entry file among the modules: its variables are those that tasks get copies of.
+/// Module number of the entry file, whose variables are copied for tasks.
 const ENTRY: usize = 0;

@@ -1,4 +1,4 @@
-//! What a program can ask of the task that runs, and the values that it sets for it.
+//! Information about the running task for programs, and the values that programs set for it.
 
 use harn_value::{Dict, Str, Value};
 
@@ -6,7 +6,7 @@ use crate::builtins;
 use crate::cx::Cx;
 use crate::task::Task;
 
-/// What `runtime_context` tells besides what the machine itself knows. Always there; nil where it is not known.
+/// Keys of `runtime_context` that other crates fill in. Always present; nil if unknown.
 const TOLD: [&str; 19] = [
     "agent_name",
     "agent_session_id",
@@ -41,7 +41,7 @@ fn context(cx: &Cx) -> Dict {
     debug.insert("held_synchronization", Value::list(crate::sync::held_locks(cx)));
     debug.insert("active_task_ids", Value::list(active_children(cx)));
     debug.insert("cancelled", cancelled);
-    // Whoever asks is not waiting.
+    // The calling task is not waiting.
     debug.insert("waiting_reason", Value::NIL);
     let mut context = Dict::new();
     for key in TOLD {
@@ -58,7 +58,7 @@ fn context(cx: &Cx) -> Dict {
     context
 }
 
-/// The ids of the tasks that the running one has begun, as far as they have not ended.
+/// Returns the IDs of the unfinished tasks that the running one has started.
 fn active_children(cx: &Cx) -> Vec<Value> {
     let mut ids = Vec::new();
     add_active(cx.task(), &mut ids);
@@ -80,10 +80,10 @@ fn values(cx: &Cx) -> Value {
     if values.is_nil() { Dict::new().into() } else { values }
 }
 
-/// Changes the values of the running task.
+/// Modifies the values of the running task.
 fn change(cx: &Cx, work: impl FnOnce(&mut Dict) -> Option<Value>) -> Value {
     let mut values = values(cx);
-    // Only the values here hold the dict now, if nobody else asked for it: then it is changed in place.
+    // Now `values` is the only reference to the dict, unless another task shares it, and it is changed in place.
     cx.task().set_values(Value::NIL);
     let before = values.as_dict_mut().and_then(|dict| work(dict.make_mut()));
     let empty = values.as_dict().is_none_or(|dict| dict.is_empty());
@@ -92,7 +92,7 @@ fn change(cx: &Cx, work: impl FnOnce(&mut Dict) -> Option<Value>) -> Value {
 }
 
 builtins! {
-    /// The running task, as the program sees it.
+    /// Builtins for the running task.
     pub(crate) static RUNTIME_CONTEXT: "concurrency";
 
     /// Tells of the running task: its id, the parallel operation or supervisor, loop, worker and run that it belongs to, and its values.

@@ -1,12 +1,12 @@
-//! The scheduler: who runs next.
+//! The scheduler of tasks.
 //!
-//! Tasks of a program take turns on one thread, first in, first out. Nothing but this queue decides the order, so a program
-//! whose outside world answers in the same order runs in the same order. That order is what a journal keeps: with
-//! [`block_on_with`], what comes from outside is handed over by an [`Outside`] only when no task is ready, or
-//! after a round in which a task used up its slice (a busy program must not be deaf). Without one, tasks wait for the
-//! system directly.
+//! Tasks of a program take turns on one thread, first in, first out. Only this queue determines the order, so a program
+//! whose external events arrive in the same order runs in the same order. A journal records that order: with
+//! [`block_on_with`], an [`Outside`] delivers external events only when no task is ready, or after a round in which a
+//! task used up its slice (so that a busy program still receives events). Without a journal, tasks wait for the system
+//! directly.
 //!
-//! The event loop below (timers, sockets, child processes) is tokio's; everything here is one future in it.
+//! The event loop below (timers, sockets, child processes) is tokio's; the scheduler is one future in it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -19,15 +19,15 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use harn_system::Outside;
 
-/// Turns that tasks take before the event loop gets one: a thousand tasks that all have a request to send must not keep the
-/// first of them waiting until the last is ready.
+/// Number of turns before the event loop gets one: if a thousand tasks have a request to send, the first request must
+/// not wait until the last task is ready.
 const TURNS: usize = 61;
 
-/// What wakes a task.
+/// The waker of a task.
 struct Signal {
-    /// The slot of the task; [`ROOT`] for the future that the program is.
+    /// The slot of the task; [`ROOT`] for the root future.
     slot: usize,
-    /// Whether it waits for its turn.
+    /// Whether it is in the queue.
     queued: AtomicBool,
     queue: Arc<Queue>,
 }
@@ -39,16 +39,17 @@ const ROOT: usize = usize::MAX;
 #[derive(Default)]
 struct Ready {
     tasks: VecDeque<Arc<Signal>>,
-    /// Those that the event loop woke: a task whose connection stands goes on before a thousand others begin.
+    /// Signals woken by the event loop: a task whose connection is established continues before a thousand others
+    /// start.
     came: VecDeque<Arc<Signal>>,
-    /// Whether the event loop has its turn.
+    /// Whether the event loop is running.
     outside: bool,
 }
 
 #[derive(Default)]
 struct Queue {
     ready: Mutex<Ready>,
-    /// Whether the scheduler looks at the queue before it waits.
+    /// Whether the scheduler will check the queue before it waits.
     looking: AtomicBool,
     /// Wakes the scheduler.
     outer: Mutex<Option<Waker>>,
@@ -109,38 +110,39 @@ struct Job {
     future: Pin<Box<dyn Future<Output = ()>>>,
     signal: Arc<Signal>,
     waker: Waker,
-    /// Whether it waits for nothing but other tasks.
+    /// Whether it waits only for other tasks.
     among_tasks: bool,
 }
 
-/// The turns of those who were ready at one time. The event loop may get its turn in the middle of it; nobody is handed
-/// anything there.
+/// The turns of the tasks that were ready at the same time. The event loop may run in the middle of a round, but no
+/// events are delivered there.
 #[derive(Default)]
 struct Round {
-    /// Turns that are left of it.
+    /// Remaining turns.
     left: usize,
-    /// Whether a task used up its slice in it.
+    /// Whether a task used up its slice in this round.
     used_up: bool,
-    /// Whether what came from outside is looked at before the next one.
+    /// Whether external events are checked before the next round.
     look: bool,
 }
 
-/// Slots of tasks; `None` while one takes its turn, and when it has ended.
+/// Tasks by slot; `None` while a task takes its turn, and after its end.
 #[derive(Default)]
 struct Scheduler {
     queue: Arc<Queue>,
     jobs: RefCell<Vec<Option<Job>>>,
     free: RefCell<Vec<usize>>,
-    /// Set at the end: what is spawned then never runs.
+    /// Set at the end: tasks spawned afterwards never run.
     ended: Cell<bool>,
-    /// Tasks that wait for something besides other tasks, or are ready; the root is one of them until it waits so.
+    /// Number of tasks that are ready or wait for something other than tasks; includes the root until it waits only for
+    /// tasks.
     others: Cell<usize>,
     root_among_tasks: Cell<bool>,
-    /// Whether all wait for each other, and the root was not told so far.
+    /// Whether all tasks wait for each other and the root was not notified yet.
     stuck: Cell<bool>,
-    /// Whether a task used up its slice by few operations that each took long.
+    /// Whether a task used up its slice with few long operations.
     long_slice: Cell<bool>,
-    /// Whether an [`Outside`] decides when tasks take their turns.
+    /// Whether an [`Outside`] determines when tasks take their turns.
     follows_outside: bool,
 }
 
@@ -149,7 +151,7 @@ thread_local! {
     static CURRENT: RefCell<Option<Rc<Scheduler>>> = const { RefCell::new(None) };
 }
 
-/// Starts a task; it takes its first turn after those that are ready now.
+/// Starts a task; its first turn comes after those of the tasks that are ready now.
 ///
 /// # Panics
 /// Outside of [`block_on`].
@@ -159,12 +161,12 @@ pub fn spawn(future: impl Future<Output = ()> + 'static) {
 }
 
 thread_local! {
-    /// Whether the task whose turn it is waits for nothing but other tasks.
+    /// Whether the running task waits only for other tasks.
     static AMONG_TASKS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Waits for what only other tasks can bring: a value in a channel, the end of a task, a lock. When all tasks do, none of them
-/// can go on, and the program is told.
+/// Waits for something that only other tasks can cause: a value in a channel, the end of a task, the release of a lock.
+/// If all tasks wait like this, none can continue, and a deadlock is reported to the program.
 pub async fn among_tasks<T>(waiting: impl Future<Output = T>) -> T {
     let mut waiting = pin!(waiting);
     poll_fn(|context| {
@@ -175,17 +177,17 @@ pub async fn among_tasks<T>(waiting: impl Future<Output = T>) -> T {
     .await
 }
 
-/// The task whose turn it is waits for more than other tasks.
+/// Records that the running task waits for something other than tasks.
 pub(crate) fn waits_for_more() {
     AMONG_TASKS.set(false);
 }
 
-/// Whether all tasks wait for each other: told once, to the one that can do something about it.
+/// Returns whether all tasks wait for each other; returns true only once, to the task that can report it.
 pub(crate) fn take_deadlock() -> bool {
     CURRENT.with_borrow(|current| current.as_ref().is_some_and(|scheduler| scheduler.stuck.take()))
 }
 
-/// Whether a program runs on this thread and has not come to its end.
+/// Returns whether a program runs on this thread and has not ended.
 pub(crate) fn is_running() -> bool {
     let runs = |current: &RefCell<Option<Rc<Scheduler>>>| {
         current
@@ -195,12 +197,12 @@ pub(crate) fn is_running() -> bool {
     CURRENT.try_with(runs).unwrap_or(false)
 }
 
-/// Whether a journal decides when the program that this thread runs takes its turns.
+/// Returns whether a journal determines when the program on this thread takes its turns.
 pub(crate) fn follows_outside() -> bool {
     CURRENT.with_borrow(|current| current.as_ref().is_some_and(|scheduler| scheduler.follows_outside))
 }
 
-/// The task whose turn it is used up its slice by few operations that each took long: timers and sockets get their turn after
+/// Records that the running task used up its slice with few long operations: timers and sockets get their turn after
 /// this round, not after [`TURNS`] such slices.
 pub(crate) fn end_long_slice() {
     CURRENT.with_borrow(|current| {
@@ -223,10 +225,10 @@ pub(crate) async fn take_turns() {
     .await;
 }
 
-/// Runs a future of this crate to its end on the current thread. Tasks that it leaves behind are dropped.
+/// Runs a future of this crate to completion on the current thread. Tasks that remain are dropped.
 ///
 /// # Errors
-/// When the system refuses what an event loop needs.
+/// The system does not provide the resources of an event loop.
 ///
 /// # Panics
 /// In an async task of another Tokio runtime, which must not block; use `tokio::task::spawn_blocking` there.
@@ -234,18 +236,18 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> std::io::Result<T> {
     run(future, None)
 }
 
-/// As [`block_on`]; what comes from outside is handed over by `outside`.
+/// Like [`block_on`], with external events delivered by `outside`.
 ///
 /// # Errors
-/// As [`block_on`].
+/// As for [`block_on`].
 ///
 /// # Panics
-/// As [`block_on`].
+/// As for [`block_on`].
 pub fn block_on_with<T>(outside: &dyn Outside, future: impl Future<Output = T>) -> std::io::Result<T> {
     run(future, Some(outside))
 }
 
-/// Puts the scheduler that was there before back, and drops the tasks of this one.
+/// Restores the previous scheduler and drops the tasks of this one.
 struct Entered {
     own: Rc<Scheduler>,
     before: Option<Rc<Scheduler>>,
@@ -260,7 +262,7 @@ impl Drop for Entered {
 
 fn run<T>(future: impl Future<Output = T>, outside: Option<&dyn Outside>) -> std::io::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    // Tasks end inside of the event loop, where timers and processes can be dropped.
+    // Tasks are dropped inside the event loop, as timers and processes require.
     let _guard = runtime.enter();
     let scheduler = Rc::new(Scheduler { follows_outside: outside.is_some(), ..Scheduler::default() });
     let entered = Entered { own: scheduler.clone(), before: CURRENT.replace(Some(scheduler.clone())) };
@@ -275,7 +277,7 @@ fn run<T>(future: impl Future<Output = T>, outside: Option<&dyn Outside>) -> std
             future.as_mut().poll(&mut Context::from_waker(&root_waker))
         })
     });
-    // The event loop must not end the turns of a task: where it would do so is no matter of the program.
+    // Disables tokio's cooperative budget, which would interrupt turns at points that do not depend on the program.
     let result = runtime.block_on(tokio::task::coop::unconstrained(turns));
     drop(entered);
     Ok(result)
@@ -299,7 +301,7 @@ impl Scheduler {
         signal.push();
     }
 
-    /// Drops all tasks, and what they start meanwhile.
+    /// Drops all tasks, and those that they start meanwhile.
     fn end(&self) {
         self.ended.set(true);
         let jobs = std::mem::take(&mut *self.jobs.borrow_mut());
@@ -307,7 +309,7 @@ impl Scheduler {
         *self.queue.ready() = Ready::default();
     }
 
-    /// Lets tasks take their turns until the root ends or nothing is ready.
+    /// Lets tasks take their turns until the root ends or no task is ready.
     fn turns<T>(
         &self,
         context: &mut Context<'_>,
@@ -351,7 +353,7 @@ impl Scheduler {
                 {
                     continue;
                 }
-                // Whoever wakes a task from now on wakes the scheduler, too.
+                // From now on, waking a task also wakes the scheduler.
                 self.queue.looking.store(false, Ordering::SeqCst);
                 if self.queue.ready().is_empty() {
                     return self.leave(outside);
@@ -377,14 +379,14 @@ impl Scheduler {
         }
     }
 
-    /// Gives the event loop its turn.
+    /// Lets the event loop run.
     fn leave<T>(&self, outside: Option<&dyn Outside>) -> Poll<T> {
-        // What a journal hands over comes in the order that it keeps.
+        // With a journal, events are delivered in the recorded order.
         self.queue.ready().outside = outside.is_none();
         Poll::Pending
     }
 
-    /// One turn of a task or of the root; the value of the root when it has ended.
+    /// Runs one turn of a task or of the root; returns the value of the root when it has ended.
     fn take_turn<T>(&self, signal: &Arc<Signal>, root: &mut dyn FnMut() -> Poll<T>) -> Option<T> {
         signal.queued.store(false, Ordering::Release);
         if signal.slot != ROOT {
@@ -401,7 +403,7 @@ impl Scheduler {
         }
     }
 
-    /// Counts a task that waits in another way than before.
+    /// Updates the count of tasks that wait for something other than tasks.
     fn count(&self, before: bool, now: bool) {
         match (before, now) {
             (false, true) => self.others.set(self.others.get() - 1),
@@ -410,10 +412,10 @@ impl Scheduler {
         }
     }
 
-    /// One turn of a task.
+    /// Runs one turn of a task.
     fn turn(&self, signal: &Arc<Signal>) {
         let slot = signal.slot;
-        // A slot whose task has ended may belong to another one.
+        // The slot of an ended task may have been reused.
         let mut jobs = self.jobs.borrow_mut();
         let taken = jobs.get_mut(slot).and_then(|job| job.take_if(|job| Arc::ptr_eq(&job.signal, signal)));
         drop(jobs);

@@ -1,6 +1,6 @@
-//! Tasks: what a fiber knows besides its stack — output, deadlines, cancellation, its copy of the
-//! program's variables, and the result that others wait for. Who the running task is (its id, its group, its session) is
-//! what `Cx::task_identity` in `identity.rs` says.
+//! Tasks: the state of a fiber besides its stack: output, deadlines, cancellation, its copy of the program's variables,
+//! and the result that others wait for. `Cx::task_identity` in `identity.rs` returns the identity of the running task
+//! (its ID, group and session).
 
 use std::cell::{Cell, LazyCell, RefCell, UnsafeCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -21,16 +21,16 @@ use crate::vm::Vm;
 /// Module-level variables.
 pub(crate) type Globals = Rc<UnsafeCell<Vec<Value>>>;
 
-/// Text of the error that a cancelled wait throws.
+/// Message of the error that a cancelled wait throws.
 pub const CANCELLED: &str = "kind:cancelled:VM cancelled by host";
 
-/// Time that cleanup may still wait once a task was cancelled.
+/// How long cleanup may still wait after its task was cancelled.
 pub(crate) const GRACE: Duration = Duration::from_millis(250);
 
-/// Checks (each some thousands of steps) that a cancelled task may still run without waiting.
+/// Number of checks (each some thousands of steps) for which a cancelled task may still run without waiting.
 const GRACE_CHECKS: u32 = 2;
 
-/// Checks that its cleanup may take once a task was told to stop, before that is cut short, too.
+/// Number of checks for which cleanup may run after its task was stopped, before it is interrupted too.
 const CLEANUP_CHECKS: u32 = 64;
 
 /// Numbers of the tasks of a group that have ended, in that order.
@@ -41,7 +41,7 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// Adds the number of a task that has ended, or one that is no task's, to wake who waits for the next.
+    /// Adds the number of a task that has ended, or another number, to wake the task that waits for the next one.
     pub fn add(&self, number: usize) {
         self.numbers.borrow_mut().push_back(number);
         if let Some(waker) = self.waker.take() {
@@ -49,7 +49,7 @@ impl Ends {
         }
     }
 
-    /// Waits for the next end.
+    /// Waits for the next end and returns its number.
     pub async fn next(&self) -> usize {
         std::future::poll_fn(|context| match self.numbers.borrow_mut().pop_front() {
             Some(number) => Poll::Ready(number),
@@ -62,32 +62,32 @@ impl Ends {
     }
 }
 
-/// What a task was told, which its cleanup runs after.
+/// The strongest stop request that was thrown into a task; cleanup runs after it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Told {
     Nothing,
-    /// That it is cancelled: an error that it can catch.
+    /// Cancellation: an error that the task can catch.
     Cancelled,
-    /// To stop at once.
+    /// Abort.
     Aborted,
 }
 
-/// The handle of a task that the program spawned.
+/// State of the handle of a task that the program spawned.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Handle {
-    /// There is none: what began the task waits for it.
+    /// No handle: the code that started the task waits for it.
     None,
     /// The program may still ask for the result.
     Held,
-    /// The program can ask for the result no more.
+    /// The handle was dropped; the program cannot ask for the result any more.
     Gone,
 }
 
-/// A limit in time.
+/// A deadline.
 #[derive(Clone, Copy)]
 struct Deadline {
     token: u64,
-    /// On the clock of the system, as every time here.
+    /// On the clock of the system, like all times here.
     at: Duration,
 }
 
@@ -98,49 +98,50 @@ pub struct Task {
     pub(crate) birth: Birth,
     pub(crate) spans: TaskSpans,
     parent: Option<Weak<Task>>,
-    /// The task that the program began with, unless this is it. A parent may be gone before its child has cleaned up.
+    /// The root task, unless this is it. A parent may be dropped before its child has cleaned up.
     root: Option<Weak<Task>>,
     system: Rc<dyn System>,
     pub(crate) globals: Globals,
-    /// Collected output of a child; `None` in the root, which writes at once.
+    /// Collected output of a child; `None` in the root, which writes immediately.
     output: RefCell<Option<String>>,
     cancelled: Cell<bool>,
-    /// When waits other than `sleep` and locks are interrupted, once cancellation was requested.
+    /// When waits other than `sleep` and locks are interrupted after a cancellation request.
     wait_until: Cell<Option<Duration>>,
-    /// Checks left before a busy loop is interrupted: after a cancellation, and again when the task was told.
+    /// Checks left before a busy loop is interrupted: after a cancellation request, and again after a stop request was
+    /// thrown.
     grace: Cell<u32>,
     aborted: Cell<bool>,
-    /// The exit code with which a task below it has ended the program.
+    /// The exit code with which a descendant has ended the program.
     exit: Cell<Option<i32>>,
     told: Cell<Told>,
-    /// Whether the native function that is asked how far it is runs in cleanup that an error has led to.
+    /// Whether the running native function was called by cleanup after an error.
     cleans_up: Cell<bool>,
-    /// Time that waits of cleanup may still take, once the task was told.
+    /// How long waits of cleanup may still take after a stop request was thrown.
     cleanup_left: Cell<Duration>,
-    /// Since when one of them lasts.
+    /// Start of the current wait of cleanup.
     cleanup_since: Cell<Option<Duration>>,
     deadlines: RefCell<Vec<Deadline>>,
-    /// What it may do outside, innermost last.
+    /// Its access limits, innermost last.
     access: RefCell<Vec<(u64, Rc<Access>)>>,
-    /// What is open around it, see [`crate::task_scope::TaskScope`].
+    /// Values of enclosing scopes, see [`crate::task_scope::TaskScope`].
     pub(crate) scopes: RefCell<Scopes>,
     next_token: Cell<u64>,
     waker: RefCell<Option<Waker>>,
-    /// Children that were not awaited yet, by number, which is the order of creation.
+    /// Children that were not awaited yet, by number in order of creation.
     pub(crate) children: RefCell<BTreeMap<u64, Rc<Task>>>,
     next_child: Cell<u64>,
     result: RefCell<Option<Result<Value>>>,
     finished: Cell<bool>,
     waiters: RefCell<Vec<Waker>>,
-    /// Who else is told of the end, and under which number.
+    /// The group to which its end is reported, and the number in it.
     group: RefCell<Option<(Rc<Ends>, usize)>>,
-    /// Whether nobody will ask for its result any more: its parent forgets it when it ends.
+    /// Whether its result will never be requested: its parent removes it when it ends.
     abandoned: Cell<bool>,
-    /// Whether the program began it with `spawn`, and still has its handle.
+    /// State of its handle, if the program started it with `spawn`.
     handle: Cell<Handle>,
-    /// The module and the offset of its `spawn`.
+    /// The module and the byte offset of its `spawn`.
     spawned_at: Cell<Option<(u32, u32)>>,
-    /// Whether it has failed by itself, and nobody was told so far.
+    /// Whether it has failed by itself and the failure was not reported yet.
     unheard: Cell<bool>,
 }
 
@@ -195,7 +196,7 @@ impl Task {
         }
     }
 
-    /// A child that inherits deadlines and cancellation and collects its output.
+    /// Creates a child that inherits deadlines and cancellation and collects its output.
     pub(crate) fn child(self: &Rc<Task>, origin: Origin, globals: Globals) -> Rc<Task> {
         let id = self.next_child.get();
         self.next_child.set(id + 1);
@@ -215,7 +216,7 @@ impl Task {
         child
     }
 
-    /// A child that shares the variables, and writes at once: a call by the host.
+    /// Creates a child that shares the variables and writes immediately: a call by the host.
     pub(crate) fn beside(self: &Rc<Task>) -> Rc<Task> {
         let child = self.child(Origin::Host, self.globals.clone());
         child.set_values(self.values());
@@ -223,7 +224,7 @@ impl Task {
         child
     }
 
-    /// Puts the limits of another task in the place of those that the owner gave.
+    /// Replaces the limits inherited from the owner with those of another task.
     pub(crate) fn take_limits_of(&self, other: &Task) {
         self.deadlines.borrow_mut().clone_from(&other.deadlines.borrow());
         self.next_token.set(other.next_token.get().max(self.next_token.get()));
@@ -233,14 +234,14 @@ impl Task {
         }
     }
 
-    /// The task that the program began with.
+    /// Returns the root task.
     pub fn root_of(self: &Rc<Task>) -> Rc<Task> {
         self.root.as_ref().and_then(Weak::upgrade).unwrap_or_else(|| self.clone())
     }
 
-    /// Numbers of children from the root, such as `0.2.1`.
+    /// Returns the numbers of the tasks from the root to this one, such as `0.2.1`.
     pub fn path(&self) -> String {
-        // Tasks in tasks may go deeper than calls.
+        // Tasks may be nested deeper than calls, so this does not recurse.
         let mut ids = vec![self.id];
         let mut above = self.parent();
         while let Some(task) = above {
@@ -250,7 +251,7 @@ impl Task {
         ids.iter().rev().map(u64::to_string).collect::<Vec<_>>().join(".")
     }
 
-    /// The task that created this one.
+    /// Returns the task that created this one.
     pub fn parent(&self) -> Option<Rc<Task>> {
         self.parent.as_ref()?.upgrade()
     }
@@ -266,7 +267,7 @@ impl Task {
         vm.system.write_out(text).map_err(|error| Error::output(&error))
     }
 
-    /// Hands the collected output over.
+    /// Takes the collected output.
     pub(crate) fn take_output(&self) -> String {
         self.output.borrow_mut().as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -291,11 +292,11 @@ impl Task {
         self.system.monotonic()
     }
 
-    /// Adds a deadline; the token removes it.
+    /// Adds a deadline; returns the token that removes it.
     pub(crate) fn push_deadline(&self, limit: Duration) -> u64 {
         let token = self.next_token.get();
         self.next_token.set(token + 1);
-        // What a look at the clock does is the system's business: nothing is held meanwhile.
+        // Reading the clock may run code of the system, so nothing is borrowed meanwhile.
         let at = self.now().saturating_add(limit);
         self.deadlines.borrow_mut().push(Deadline { token, at });
         token
@@ -305,39 +306,40 @@ impl Task {
         self.deadlines.borrow_mut().retain(|d| d.token != token);
     }
 
-    /// When a wait in progress is to be interrupted at the latest.
+    /// Returns the time at which a wait in progress must be interrupted at the latest.
     pub(crate) fn next_deadline(&self) -> Option<Duration> {
         let cleanup = self.cleanup_since.get().map(|since| since + self.cleanup_left.get());
         let told = cleanup.or(self.wait_until.get());
         self.deadlines.borrow().iter().map(|d| d.at).chain(told).min()
     }
 
-    /// The error of an expired deadline; that deadline is spent.
+    /// Returns the error of an expired deadline and removes that deadline.
     fn expired(&self) -> Option<Error> {
         if self.deadlines.borrow().is_empty() {
             return None;
         }
         let now = self.now();
         let at = self.deadlines.borrow().iter().position(|d| d.at <= now)?;
-        // Making the error allocates, and that may run cleanup code that asks for deadlines: nothing is held meanwhile.
+        // Creating the error allocates, which may run cleanup code that reads deadlines, so nothing is borrowed
+        // meanwhile.
         self.deadlines.borrow_mut().remove(at);
         Some(Error::thrown("Deadline exceeded").interrupting())
     }
 
-    /// Whether something outside of a call has interrupted it: a deadline that was there when `before` deadlines were, or
-    /// cancellation. An error that the call ends with is not its own then.
+    /// Returns whether a call was interrupted from outside: by a deadline that existed when there were `before`
+    /// deadlines, or by cancellation. In that case, the error of the call is not its own.
     pub fn interrupted_since(&self, before: usize) -> bool {
         self.cancelled.get() || self.deadlines.borrow().len() < before
     }
 
-    /// How many deadlines hold.
+    /// Returns the number of active deadlines.
     pub fn deadline_count(&self) -> usize {
         self.deadlines.borrow().len()
     }
 
     // ---- cancellation ----
 
-    /// Whether cancellation was requested.
+    /// Returns whether cancellation was requested.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.get()
     }
@@ -352,7 +354,7 @@ impl Task {
         }
     }
 
-    /// Stops the task at its next suspension point; its cleanup blocks run, nothing else does.
+    /// Stops the task at its next suspension point; only its cleanup blocks still run.
     pub fn abort(&self) {
         if !self.finished.get() {
             self.aborted.set(true);
@@ -360,8 +362,8 @@ impl Task {
         }
     }
 
-    /// This task has ended the program: all tasks above it stop, up to the one that the program, or a call by the host, began
-    /// with, which ends with that code. The first such end counts.
+    /// Ends the program with an exit code: aborts all ancestors of this task up to the root or the call of the host,
+    /// which ends with that code. The first such exit code is used.
     pub(crate) fn end_program(self: &Rc<Task>, code: i32) {
         let mut task = self.clone();
         while let Some(above) = task.parent().filter(|_| task.output.borrow().is_some()) {
@@ -373,7 +375,7 @@ impl Task {
         }
     }
 
-    /// What the task ends with: its own result, unless a task below it has ended the program.
+    /// Returns the result of the task: `result`, unless a descendant has ended the program.
     pub(crate) fn ending(&self, result: Result<Value>) -> Result<Value> {
         match self.exit.get() {
             Some(code) => Err(Error::exit(code)),
@@ -381,7 +383,7 @@ impl Task {
         }
     }
 
-    /// Whether the task is to stop.
+    /// Returns whether the task was aborted.
     pub fn is_aborted(&self) -> bool {
         self.aborted.get()
     }
@@ -399,27 +401,27 @@ impl Task {
         }
     }
 
-    /// Whether waits of its cleanup are limited: it was told to stop, or is to stop.
+    /// Returns whether waits of its cleanup are limited, after a stop request.
     pub(crate) fn is_stopping(&self) -> bool {
         self.told.get() > Told::Nothing || self.aborted.get()
     }
 
-    /// Whether it was told to stop at once: what its cleanup throws does not make it go on.
+    /// Returns whether the abort was thrown already: an error of its cleanup must not resume it.
     pub(crate) fn has_to_stop(&self) -> bool {
         self.told.get() == Told::Aborted
     }
 
-    /// Whether the native function that runs was called by cleanup that an error has led to.
+    /// Returns whether the running native function was called by cleanup after an error.
     pub(crate) fn cleans_up(&self) -> bool {
         self.cleans_up.get()
     }
 
-    /// Notes whether cleanup calls the native function that is about to run; says what was noted before.
+    /// Sets whether cleanup calls the native function that is about to run; returns the previous state.
     pub(crate) fn note_cleanup(&self, cleans_up: bool) -> bool {
         self.cleans_up.replace(cleans_up)
     }
 
-    /// The error that interrupts a wait in progress, if there is one. `cleans_up` says that cleanup waits.
+    /// Returns the error that interrupts a wait in progress, if any. `cleans_up` is true for a wait of cleanup.
     pub(crate) fn interruption(&self, cleans_up: bool) -> Option<Error> {
         if self.aborted.get() {
             return Some(self.stop_waiting(cleans_up));
@@ -440,7 +442,7 @@ impl Task {
         Some(Error::thrown(CANCELLED).interrupting())
     }
 
-    /// The error that ends a wait of cleanup, when all the time that its waits may take is over.
+    /// Returns the error that ends a wait of cleanup when the total time for such waits is used up.
     fn cleanup_interruption(&self) -> Option<Error> {
         let now = self.now();
         let since = self.cleanup_since.get().unwrap_or(now);
@@ -449,7 +451,7 @@ impl Task {
         over.then(|| Error::thrown(CANCELLED).interrupting())
     }
 
-    /// A wait is over: one of cleanup has used up some of the time that those may take.
+    /// Ends a wait; a wait of cleanup reduces the time left for such waits.
     pub(crate) fn wait_over(&self) {
         if let Some(since) = self.cleanup_since.take() {
             let waited = self.now().saturating_sub(since);
@@ -457,7 +459,8 @@ impl Task {
         }
     }
 
-    /// The error of a wait of a task that is to stop at once. In cleanup it can be caught, so that the rest of that runs.
+    /// Returns the error for a wait of an aborted task. In cleanup it can be caught, so that the remaining cleanup
+    /// runs.
     pub(crate) fn stop_waiting(&self, cleans_up: bool) -> Error {
         if !cleans_up {
             return self.tell_to_stop();
@@ -466,8 +469,8 @@ impl Task {
         Error::thrown(CANCELLED).interrupting()
     }
 
-    /// The error with which a `sleep` or a wait for a lock must not start or go on. Cleanup that runs since the task was
-    /// told may wait for as long as all of its waits may take.
+    /// Checks whether a `sleep` or a wait for a lock may start or continue. Cleanup after a stop request may wait
+    /// within its time limit.
     ///
     /// # Errors
     /// The cancellation error.
@@ -483,8 +486,8 @@ impl Task {
         Err(Error::thrown(CANCELLED))
     }
 
-    /// Called now and then while the task computes. Who was told to stop cleans up: that is interrupted only when it takes
-    /// long.
+    /// Called at intervals while the task computes. A stopped task runs its cleanup, which is interrupted only if it
+    /// takes long.
     ///
     /// # Errors
     /// The error to stop with.
@@ -509,7 +512,7 @@ impl Task {
         left > 0
     }
 
-    /// The first time, cleanup gets time.
+    /// Records a stop request. The first time, cleanup gets its checks.
     fn tell(&self, what: Told) {
         if self.told.get() < what {
             self.told.set(what);
@@ -517,7 +520,7 @@ impl Task {
         }
     }
 
-    /// The error that ends the task.
+    /// Returns the error that ends the task.
     pub(crate) fn tell_to_stop(&self) -> Error {
         self.tell(Told::Aborted);
         Error::new(crate::error::ErrorKind::Abort).interrupting()
@@ -540,14 +543,14 @@ impl Task {
         }
     }
 
-    /// The parent need not look after this task any more.
+    /// Removes this task from its parent.
     pub(crate) fn forget(&self) {
         if let Some(parent) = self.parent() {
             parent.children.borrow_mut().remove(&self.id);
         }
     }
 
-    /// Stops the task; nobody will ask for its result.
+    /// Stops the task; its result will not be requested.
     pub(crate) fn abandon(&self) {
         self.abandoned.set(true);
         if self.finished.get() {
@@ -557,33 +560,33 @@ impl Task {
         }
     }
 
-    /// Its parent forgets it when it ends, unless it has printed something: nobody will ask for its result.
+    /// Lets its parent remove it when it ends, unless it has output: its result will not be requested.
     pub fn detach(&self) {
         self.abandoned.set(true);
     }
 
-    /// As [`Task::forget`], unless it has printed something that its parent still has to show.
+    /// Like [`Task::forget`], unless it has output that its parent must still print.
     fn forget_silent(&self) {
         if self.output.borrow().as_ref().is_none_or(String::is_empty) {
             self.forget();
         }
     }
 
-    /// Tells `ends` when the task ends.
+    /// Registers `ends` to be notified when the task ends.
     pub(crate) fn report_to(&self, ends: &Rc<Ends>, number: usize) {
         *self.group.borrow_mut() = Some((ends.clone(), number));
     }
 
-    /// Notes where the program began it with `spawn`.
+    /// Sets the location of the `spawn` that started it.
     pub(crate) fn set_spawned_at(&self, at: Option<(u32, u32)>) {
         self.spawned_at.set(at);
     }
 
-    /// Returns the places of the `spawn`s whose tasks still run, in the order of the tasks.
+    /// Returns the locations of the `spawn`s whose tasks still run, in the order of the tasks.
     pub(crate) fn running_spawns(&self) -> Vec<(u32, u32)> {
-        // The clock is an effect: it is read only where a limit may have ended a task.
+        // Reading the clock is an effect: it is read only if a deadline may have ended a task.
         let now = LazyCell::new(|| self.now());
-        // What a limit of the program's own ends at this moment is no surprise.
+        // A task whose own deadline ends it now is not reported as unfinished.
         let runs = |child: &&Rc<Task>| {
             let is_over = || child.deadlines.borrow().iter().any(|deadline| deadline.at <= *now);
             !(child.is_finished() || child.cancelled.get() || child.aborted.get() || is_over())
@@ -591,7 +594,7 @@ impl Task {
         self.children.borrow().values().filter(runs).filter_map(|child| child.spawned_at.get()).collect()
     }
 
-    /// Whether the task has ended.
+    /// Returns whether the task has ended.
     pub fn is_finished(&self) -> bool {
         self.finished.get()
     }
@@ -602,19 +605,20 @@ impl Task {
         self.result.borrow_mut().take()
     }
 
-    /// Says what became of the handle that the program has of this task.
+    /// Sets the state of the program's handle of this task.
     pub(crate) fn set_handle(&self, handle: Handle) {
         self.handle.set(handle);
     }
 
-    /// Notes, before it is finished, that the task fails by itself: neither was it ended nor did a limit pass that it has
-    /// from its owner, who had `limits` of them when it began.
+    /// Records, before the task is finished, whether it fails by itself: it was not aborted, and none of the `limits`
+    /// deadlines that its owner had at its start has expired.
     pub(crate) fn note_failure(&self, result: &Result<Value>, limits: usize) {
         let failed = result.as_ref().err().is_some_and(|error| error.is_catchable());
         self.unheard.set(failed && !self.aborted.get() && !self.interrupted_since(limits));
     }
 
-    /// The error of a spawned task that failed, when nobody will ask for it: its handle is gone, or `at_end` its owner ends.
+    /// Returns the error of a failed spawned task that will never be requested: its handle was dropped, or `at_end` its
+    /// owner ends.
     pub(crate) fn unheard_failure(&self, at_end: bool) -> Option<Error> {
         let nobody_asks = match self.handle.get() {
             Handle::None => false,

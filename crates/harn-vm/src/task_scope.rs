@@ -1,5 +1,5 @@
-//! Values that hold for a task and for those it starts, while something lasts: the model that a call talks
-//! to, the directories that a policy allows, the session of an agent loop.
+//! Values that apply to a task and its children for a limited time: the model of a call, the directories that a policy
+//! allows, the session of an agent loop.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -13,8 +13,8 @@ use rustc_hash::FxBuildHasher;
 use crate::cx::Cx;
 use crate::task::Task;
 
-/// What is open around a task, innermost first. A task starts with the list of its parent at that moment: what the parent
-/// opens or closes later does not change it.
+/// Open values of a task, innermost first. A task starts with its parent's list at that moment; later changes by the
+/// parent do not affect it.
 pub(crate) type Scopes = Option<Rc<Node>>;
 
 /// An open value of one [`TaskScope`].
@@ -25,11 +25,11 @@ pub(crate) struct Node {
     outer: Scopes,
 }
 
-/// The value that a scope holds for all its tasks; `None` once it is closed for all of them.
+/// The value of a scope, shared by all its tasks; `None` once it is closed for all of them.
 type Shared = Rc<RefCell<Option<Rc<dyn Any>>>>;
 
-/// Values of one kind. A value that is closed no longer holds for any task; with `LASTS` it continues to hold for the tasks that
-/// were started while it was open.
+/// Values of one kind. A closed value no longer applies to any task; with `LASTS` it still applies to tasks that were
+/// started while it was open.
 pub struct TaskScope<T, const LASTS: bool = false> {
     id: u64,
     next: Cell<u64>,
@@ -47,7 +47,7 @@ impl<T, const LASTS: bool> Default for TaskScope<T, LASTS> {
 }
 
 impl<T: Clone + 'static, const LASTS: bool> TaskScope<T, LASTS> {
-    /// Opens a scope for the running task and the tasks that it starts from now on; the token closes it.
+    /// Opens a scope for the running task and the tasks that it starts from now on; returns the token that closes it.
     pub fn open(&self, cx: &Cx, value: T) -> u64 {
         self.open_in(cx.task(), value)
     }
@@ -64,13 +64,13 @@ impl<T: Clone + 'static, const LASTS: bool> TaskScope<T, LASTS> {
         token
     }
 
-    /// Closes a scope. Closing it twice does nothing.
+    /// Closes a scope. Closing it again has no effect.
     pub fn close(&self, token: u64) {
         let task = self.open.borrow_mut().remove(&token);
         let Some(task) = task.and_then(|task| task.upgrade()) else { return };
         let scopes = task.scopes.borrow().clone();
         let Some((rest, value)) = without(&scopes, self.id, token) else { return };
-        // A value may close scopes itself when it is dropped: the list is replaced first.
+        // Dropping a value may close scopes itself, so the list is replaced first.
         drop(task.scopes.replace(rest));
         if !LASTS {
             drop(value.take());
@@ -91,12 +91,12 @@ impl<T: Clone + 'static, const LASTS: bool> TaskScope<T, LASTS> {
         self.current_of(cx.task())
     }
 
-    /// As [`TaskScope::current`], for another task.
+    /// Like [`TaskScope::current`], for another task.
     pub fn current_of(&self, task: &Rc<Task>) -> Option<T> {
         Some(self.find(task, |_| true)?.1)
     }
 
-    /// The innermost value of a task whose token fits.
+    /// Returns the innermost value of a task whose token satisfies `fits`.
     fn find(&self, task: &Rc<Task>, fits: impl Fn(u64) -> bool) -> Option<(u64, T)> {
         let scopes = task.scopes.borrow();
         let mut node = scopes.as_ref();
@@ -114,7 +114,7 @@ impl<T: Clone + 'static, const LASTS: bool> TaskScope<T, LASTS> {
     }
 }
 
-/// The list without one value, and that value; `None` when it is not in the list.
+/// Returns the list without one value, and that value; `None` if it is not in the list.
 fn without(scopes: &Scopes, scope: u64, token: u64) -> Option<(Scopes, Shared)> {
     let node = scopes.as_ref()?;
     if node.scope == scope && node.token == token {
