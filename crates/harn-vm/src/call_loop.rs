@@ -1,8 +1,8 @@
-//! Native functions that call one function again and again: `map`, `sort_by`, `group_by`.
+//! Native functions that call one function repeatedly: `map`, `sort_by`, `group_by`.
 //!
-//! They are state machines which the interpreter advances itself when the called function returns, without leaving
-//! its loop: a call costs about what a call between functions of the program costs. What has to wait between two
-//! calls in a way of its own is an async builtin instead.
+//! They are state machines that the interpreter advances when the called function returns, without leaving its
+//! dispatch loop, so a call costs about as much as a call between functions of the program. A function that has to
+//! wait between two calls for other reasons is an async builtin instead.
 
 use std::ops::ControlFlow;
 use std::rc::Rc;
@@ -16,54 +16,54 @@ use crate::error::{Error, Result};
 use crate::fiber::{Fiber, MAX_FRAMES};
 use crate::iter::Iter;
 
-/// Arguments that a loop may give to its function.
+/// Maximum number of arguments that a loop may pass to its function.
 pub const MAX_ARGS: usize = 2;
 
-/// Where a loop puts the arguments of a call.
+/// The arguments of the next call.
 pub type Slots = [Value; MAX_ARGS];
 
-/// What a loop does next.
+/// The next action of a loop.
 pub enum Turn {
     /// Call the function with this many of the argument slots.
     Call(usize),
     /// Call another function with this many of the argument slots.
     CallOther(Value, usize),
-    /// Get the next value of a generator, [`Value::ABSENT`] at its end.
+    /// Get the next value of a generator; the reply is [`Value::ABSENT`] at its end.
     Resume(Value),
     /// Wait for the source of an iterator; the reply is [`Value::ABSENT`] at its end.
     Wait(Iter),
-    /// Look after deadlines, interruption and other tasks; there is no reply.
+    /// Let the fiber check deadlines, interruption and other tasks; there is no reply.
     Pause,
-    /// End with this result.
+    /// Finish with this result.
     Done(Value),
 }
 
 /// The state of a native function between two calls.
 pub trait Steps {
-    /// Takes the result of the last call, nothing at first, and fills the slots for the next one.
+    /// Takes the result of the last action (`None` at first) and fills the slots for the next call.
     ///
     /// # Errors
     /// The error that the native function ends with.
     fn next(&mut self, reply: Option<Value>, slots: &mut Slots) -> Result<Turn>;
 
-    /// What the last turn asked for has thrown; the native function ends with that error.
+    /// Called when the last action threw; the native function ends with that error.
     fn failed(&mut self) {}
 }
 
-/// A native function in progress that calls one function again and again.
+/// A native function in progress that calls one function repeatedly.
 pub struct CallLoop {
     callee: Value,
     steps: Box<dyn Steps>,
 }
 
 impl CallLoop {
-    /// Calls `callee` as `steps` says.
+    /// Creates a loop that calls `callee` as `steps` directs.
     pub fn new(callee: Value, steps: impl Steps + 'static) -> CallLoop {
         CallLoop { callee, steps: Box::new(steps) }
     }
 
-    /// Calls `callee` with every item. `step` gets the item and what the call gave; it may end the loop with a
-    /// result. `end` makes the result when all items are through.
+    /// Calls `callee` with every item. `step` receives the item and the result of the call, and may end the loop
+    /// with a result. `end` makes the result after the last item.
     pub fn over<S: 'static>(
         callee: Value,
         items: Ref<List>,
@@ -74,7 +74,7 @@ impl CallLoop {
         CallLoop::new(callee, PerItem { items, at: 0, step, rest: Some((state, end)) })
     }
 
-    /// A loop that has its result already.
+    /// Returns a loop that already has its result.
     pub fn done(value: Value) -> CallLoop {
         struct Done(Option<Value>);
         impl Steps for Done {
@@ -88,7 +88,7 @@ impl CallLoop {
 
 struct PerItem<S, Step, End> {
     items: Ref<List>,
-    /// Position behind the item that the function was called with last.
+    /// Position after the item that was passed last.
     at: usize,
     step: Step,
     /// Taken at the end.
@@ -118,31 +118,31 @@ where
     }
 }
 
-/// What became of a loop that was advanced.
+/// Outcome of advancing a loop.
 pub(crate) enum Advance {
     /// A frame of the program is on top.
     Frame,
-    /// The function is a native one; it was called as native functions are.
+    /// A native function was called or resumed.
     Native,
-    /// The loop has ended, its frame is still there.
+    /// The loop has finished; its frame is still on the stack.
     Done(Value),
 }
 
 impl Fiber {
-    /// Advances the loop on top with the result of its last call.
+    /// Advances the topmost loop with the result of its last call.
     ///
     /// # Errors
-    /// What the loop or the call ends with; the loop's frame is still there.
+    /// The error of the loop or of the call; the loop's frame is still on the stack.
     pub(crate) fn advance_loop(&mut self, reply: Option<Value>) -> Result<Advance> {
         let Some(frame) = self.co.frames.last() else {
             return Err(Error::runtime("internal error: no loop to advance"));
         };
-        // The register before the callee's is the one its own result goes to, which nobody reads.
+        // The register before the callee's receives its result, which nothing reads.
         let base = frame.base as usize + 1;
         if base + MAX_ARGS > self.co.stack.len() {
             self.co.grow(base + MAX_ARGS)?;
         }
-        // The arguments go to where the function expects them.
+        // The arguments are stored where the callee expects them.
         let Some(slots) = self.co.stack.get_mut(base..).and_then(<[Value]>::first_chunk_mut::<MAX_ARGS>)
         else {
             return Err(stack_overflow());
@@ -155,7 +155,7 @@ impl Fiber {
             Turn::CallOther(callee, count) => (Some(callee), count),
             Turn::Done(value) => return Ok(Advance::Done(value)),
             Turn::Pause => {
-                // The next step of the fiber uses up the slice.
+                // The next step of the fiber ends the time slice.
                 self.fuel = 1;
                 return Ok(Advance::Native);
             }
@@ -188,11 +188,11 @@ impl Fiber {
             self.co.grow(top)?;
         }
         if let Some(callee) = callee {
-            // The loop keeps its own function alive; another one lives in the register before its frame.
+            // The loop holds its own function; another callee is stored in the register before its frame.
             self.co.stack[base - 1].put(callee);
         }
         if !hot.plain || count != hot.params as usize {
-            // SAFETY: the VM keeps functions alive; the stack has room for the registers and the arguments.
+            // SAFETY: functions live as long as the VM; the stack has room for the registers and the arguments.
             unsafe { bind_args(&*proto, self.co.stack.as_mut_ptr().add(base), count) };
         }
         self.co.frames.push(Frame {
@@ -205,7 +205,7 @@ impl Fiber {
         Ok(Advance::Frame)
     }
 
-    /// Tells the loop on top that what it asked for has thrown.
+    /// Notifies the topmost loop that its last action threw.
     pub(crate) fn fail_loop(&mut self) {
         if let Some(Native::Loop(this)) = self.co.natives.last_mut() {
             this.steps.failed();

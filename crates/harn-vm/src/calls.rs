@@ -1,7 +1,6 @@
-//! Calls that need more than the interpreter's fast paths: native functions, methods found by name, values that
-//! are no closures, spread arguments.
+//! Slow paths of calls: native functions, methods looked up by name, values that are not closures, spread arguments.
 //!
-//! The unsafe accesses rest on what the head of `interp.rs` says.
+//! The safety of the `unsafe` blocks follows from the invariants at the top of `interp.rs`.
 
 #![allow(clippy::needless_borrow, reason = "references to what a raw pointer points at are made visibly")]
 
@@ -17,15 +16,15 @@ use crate::fiber::{Fiber, MAX_FRAMES, construct};
 use crate::interp::Event;
 use crate::vm_id::of_another_vm;
 
-/// What a cold call path decided.
+/// Outcome of a slow-path call.
 pub(crate) enum Called {
     /// The result is in place.
     Value,
     /// A frame was pushed.
     Frame,
-    /// A native function may have to wait.
+    /// A native function that may have to wait.
     Native(NativeFuture, u32),
-    /// A native function was called that calls others.
+    /// A native function that calls functions was pushed.
     Pushed,
 }
 
@@ -33,7 +32,7 @@ impl Fiber {
     #[cold]
     #[inline(never)]
     pub(crate) fn call_generator(&mut self, regs: *mut Value, a: usize, count: usize, proto: &Proto) {
-        // SAFETY: callee and arguments lie in the frame.
+        // SAFETY: callee and arguments are in the frame.
         unsafe {
             let at = regs.add(a);
             let callee = (*at).take();
@@ -48,7 +47,7 @@ impl Fiber {
         }
     }
 
-    /// The closure value of a function that was called without one in a register.
+    /// Returns the closure value of a function that was called without one in a register.
     pub(crate) fn closure_for(&self, proto: &Proto, receiver: &Value) -> Value {
         if let Some(s) = receiver.as_struct() {
             let is_it = |m: &Value| Closure::of(m).is_some_and(|c| std::ptr::eq(&raw const *c.proto, proto));
@@ -59,7 +58,7 @@ impl Fiber {
         self.cx.0.vm.function_of(proto)
     }
 
-    /// Calls what is not a closure of this VM.
+    /// Calls a value that is not a closure of this VM.
     #[inline(never)]
     pub(crate) fn call_other(
         &mut self,
@@ -69,7 +68,7 @@ impl Fiber {
         name: usize,
         proto: *const Proto,
     ) -> Result<Called> {
-        // SAFETY: the callee lies in the frame.
+        // SAFETY: the callee is in the frame.
         let callee = unsafe { (*regs.add(a)).clone() };
         if let Some(builtin) = Builtin::of(&callee) {
             return self.call_native(regs, a, count, builtin, proto);
@@ -78,21 +77,21 @@ impl Fiber {
             return Err(of_another_vm("function"));
         }
         if let Some(ctor) = callee.downcast::<Constructor>() {
-            // SAFETY: the argument lies in the frame when there is one.
+            // SAFETY: the argument is in the frame when there is one.
             let fields = if count > 0 { unsafe { (*regs.add(a + 1)).take() } } else { Value::NIL };
             let v = construct(&ctor.0, fields)?;
             unsafe { (*regs.add(a)).put(v) };
             return Ok(Called::Value);
         }
         if let Some(partial) = callee.downcast::<Partial>() {
-            // SAFETY: the arguments lie in the frame.
+            // SAFETY: the arguments are in the frame.
             let given = unsafe { std::slice::from_raw_parts_mut(regs.add(a + 1), count) };
             let mut args = partial.arguments(given.iter_mut().map(Value::take));
             return self.start_native(regs, a, partial.builtin, &mut args, proto);
         }
         if let Some(at) = name.checked_sub(1) {
-            // A variable that cannot be called does not hide the builtin of its name; the tool of that name does.
-            // SAFETY: the compiler put the name's constant there.
+            // A variable that cannot be called does not shadow the builtin of its name, unless it is the tool of that
+            // name. SAFETY: the compiler put the name's constant there.
             let name = unsafe { (&(*proto).consts).get(at).and_then(Value::as_str).cloned() };
             let name = name.filter(|name| !crate::closure::is_tool(&callee, name));
             if let Some(builtin) = name.and_then(|n| self.cx.0.vm.builtin(&n)) {
@@ -100,7 +99,7 @@ impl Fiber {
             }
         }
         if let Some(builtin) = crate::closure::tool_caller(&self.cx.0.vm, &callee) {
-            // SAFETY: the arguments lie in the frame.
+            // SAFETY: the arguments are in the frame.
             let given = unsafe { std::slice::from_raw_parts_mut(regs.add(a + 1), count) };
             let mut args: Vec<Value> =
                 std::iter::once(callee).chain(given.iter_mut().map(Value::take)).collect();
@@ -109,7 +108,7 @@ impl Fiber {
         Err(Error::type_error(format!("Cannot call {}", short(&callee, SHOWN))))
     }
 
-    /// Gives a result to the loop on top. Without an event, a frame of the program is on top then.
+    /// Passes a result to the topmost loop. Returns `None` if a frame of the program is on top afterwards.
     pub(crate) fn return_to_loop(&mut self, result: Value) -> Option<Event> {
         let result = match self.advance_loop(Some(result)) {
             Ok(Advance::Frame) => return None,
@@ -120,7 +119,7 @@ impl Fiber {
         self.pop_native();
         match (result, self.co.frames.last()) {
             (Ok(value), Some(&Frame { base, flags: NATIVE, .. })) => {
-                // Called by a function of the program: it is below.
+                // Called by a function of the program, whose frame is below.
                 self.co.frames.pop();
                 self.co.stack[base as usize - 1].put(value);
                 None
@@ -137,14 +136,14 @@ impl Fiber {
         builtin: &'static Builtin,
         proto: *const Proto,
     ) -> Result<Called> {
-        // SAFETY: the arguments lie in the frame.
+        // SAFETY: the arguments are in the frame.
         let args = unsafe { std::slice::from_raw_parts_mut(regs.add(a + 1), count) };
         let called = self.start_native(regs, a, builtin, args, proto)?;
         args.iter_mut().for_each(|v| v.put(Value::NIL));
         Ok(called)
     }
 
-    /// Runs a native function with arguments that it may take, or begins to; its result goes into register `a`.
+    /// Runs or starts a native function, which may move the arguments out; its result goes to register `a`.
     fn start_native(
         &mut self,
         regs: *mut Value,
@@ -201,17 +200,17 @@ impl Fiber {
         true
     }
 
-    /// Puts the method that is about to be called into the register `a` of the callee.
+    /// Stores the method that is about to be called in the callee's register `a`.
     #[cold]
     pub(crate) fn keep_method(&self, regs: *mut Value, a: usize, site: &MethodSite) {
-        // SAFETY: callee and receiver lie in the frame.
+        // SAFETY: callee and receiver are in the frame.
         unsafe {
             let method = (*regs.add(a + 1)).as_struct().and_then(|s| s.ty.method(&site.name));
             (*regs.add(a)).put(method.unwrap_or_default());
         }
     }
 
-    /// A method of a value that is not a struct with such a method.
+    /// Calls a method of a value that is not a struct with such a method.
     #[inline(never)]
     pub(crate) fn call_method(
         &mut self,
@@ -221,11 +220,11 @@ impl Fiber {
         site: &MethodSite,
         proto: *const Proto,
     ) -> Result<Called> {
-        // SAFETY: the receiver lies in the frame.
+        // SAFETY: the receiver is in the frame.
         let receiver = unsafe { &*regs.add(a + 1) };
         match self.cx.0.vm.method(receiver.type_name(), &site.name) {
             Some(builtin) => {
-                // The fast path does not look at the number of arguments, which is always the same here.
+                // The fast path does not check the number of arguments, which is constant for a call site.
                 if receiver.tag() < Tag::Closure && builtin.takes(count) {
                     site.key.set(receiver.tag() as usize);
                     site.target.set((&raw const *builtin).cast());
@@ -236,7 +235,8 @@ impl Fiber {
         }
     }
 
-    /// What `v.name` gives when there is no such property. A method that somebody forgot to call is told by its name.
+    /// Returns the result of `v.name` if there is no such property. If `name` is a method, the error suggests calling
+    /// it.
     #[cold]
     #[inline(never)]
     pub(crate) fn no_field(&self, v: &Value, name: &Str) -> Result<Value> {
@@ -247,7 +247,7 @@ impl Fiber {
         let kind = v.type_name();
         let known = |name: &str| self.cx.0.vm.method(kind, name).is_some();
         match v.view() {
-            // Data may well have a `count`, and that it is empty is said by a property elsewhere.
+            // A dict may have a key `count` or `empty`, so a missing one is not reported as a forgotten call.
             View::Dict(_) if matches!(name.as_str(), "count" | "empty") => found,
             View::Dict(_) | View::List(_) | View::Str(_)
                 if known(name) && (found.is_err() || v.as_dict().is_some()) =>
@@ -269,7 +269,7 @@ impl Fiber {
         }
     }
 
-    /// No built-in or `impl` method: a callable entry of a dict or field of a struct, or an error.
+    /// Handles a call without built-in or `impl` method: calls a callable dict entry or struct field, or fails.
     #[cold]
     #[inline(never)]
     pub(crate) fn call_missing(
@@ -280,7 +280,7 @@ impl Fiber {
         site: &MethodSite,
         proto: *const Proto,
     ) -> Result<Called> {
-        // SAFETY: receiver and arguments lie in the frame.
+        // SAFETY: receiver and arguments are in the frame.
         let receiver = unsafe { (*regs.add(a + 1)).clone() };
         if receiver.as_struct().is_some_and(|s| s.ty.method(&site.name).is_some()) {
             return Err(of_another_vm("method"));
@@ -324,7 +324,7 @@ impl Fiber {
         self.call_value(regs, a, count - 1, proto)
     }
 
-    /// Calls the value in register `a`, pushing a frame if it is a closure.
+    /// Calls the value in register `a`; pushes a frame if it is a closure.
     pub(crate) fn call_value(
         &mut self,
         regs: *mut Value,
@@ -332,7 +332,7 @@ impl Fiber {
         count: usize,
         proto: *const Proto,
     ) -> Result<Called> {
-        // SAFETY: the callee lies in the frame; the VM keeps functions alive.
+        // SAFETY: the callee is in the frame; functions live as long as the VM.
         let callee = unsafe { (*regs.add(a)).clone() };
         let Some(closure) = Closure::of(&callee).filter(|closure| closure.hot.vm == self.vm) else {
             return self.call_other(regs, a, count, 0, proto);
@@ -364,15 +364,15 @@ impl Fiber {
         Ok(Called::Frame)
     }
 
-    /// Puts the items of the list in register `at` behind `from`; returns the register array (the
-    /// stack may have moved) and the number of items.
+    /// Copies the items of the list in register `list` to the registers from `from` on. Returns the register array
+    /// (the stack may have moved) and the number of items.
     pub(crate) fn spread_args(
         &mut self,
         regs: *mut Value,
         from: usize,
         list: usize,
     ) -> Result<(*mut Value, usize)> {
-        // SAFETY: the list lies in the frame.
+        // SAFETY: the list is in the frame.
         let items = unsafe { (*regs.add(list)).take() };
         let items = items.as_list().cloned().unwrap_or_else(|| Ref::new(List::new()));
         let offset = unsafe { regs.offset_from(self.co.stack.as_ptr()) } as usize;
@@ -397,7 +397,7 @@ impl Fiber {
         proto: *const Proto,
     ) -> Result<Called> {
         let (regs, count) = self.spread_args(regs, a + 1, a + 1)?;
-        // SAFETY: the callee lies in the frame.
+        // SAFETY: the callee is in the frame.
         if Closure::of(unsafe { &*regs.add(a) }).is_some() {
             self.call_value(regs, a, count, proto)
         } else {
@@ -426,7 +426,7 @@ impl Fiber {
         proto: *const Proto,
     ) -> Result<Called> {
         let (regs, count) = self.spread_args(regs, a + 2, a + 2)?;
-        // SAFETY: the receiver lies in the frame.
+        // SAFETY: the receiver is in the frame.
         let receiver = unsafe { (*regs.add(a + 1)).clone() };
         if let Some(s) = receiver.as_struct() {
             let method = s.ty.method(&site.name);

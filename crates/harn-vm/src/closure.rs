@@ -1,4 +1,4 @@
-//! Function values of the program, struct constructors, and what can be called.
+//! Function values of the program, struct constructors, and other callable values.
 
 use std::cell::UnsafeCell;
 use std::rc::Rc;
@@ -9,28 +9,28 @@ use crate::builtin::Builtin;
 use crate::bytecode::{Hot, Proto};
 use crate::cycles::Link;
 
-/// A function with the variables it captured. With its header it is one cache line.
+/// A function with its captured variables. With its header it fills one cache line.
 #[repr(C)]
 pub struct Closure {
-    /// A copy of the function's.
+    /// Copy of the function's `hot`.
     pub(crate) hot: Hot,
     /// Its code.
     pub proto: Rc<Proto>,
-    /// Captured variables: values that never change, or cells.
+    /// Captured variables: constant values, or cells.
     pub(crate) upvalues: Box<[Value]>,
 }
 
 impl Closure {
-    /// As a function value; `upvalues` are what `proto` captures.
+    /// Creates a function value; `upvalues` are the captures of `proto`.
     pub(crate) fn value(proto: Rc<Proto>, upvalues: Box<[Value]>) -> Value {
         // SAFETY: this tag is for closures.
         unsafe { Value::tagged(Tag::Closure, Closure { hot: proto.hot, proto, upvalues }) }
     }
 
-    /// The closure behind a value.
+    /// Returns the closure of a value.
     #[inline(always)]
     pub fn of(value: &Value) -> Option<&Closure> {
-        // SAFETY: `Closure::value` is the only maker of this tag.
+        // SAFETY: only `Closure::value` creates values with this tag.
         (value.tag() == Tag::Closure).then(|| unsafe { value.downcast_unchecked::<Closure>() })
     }
 }
@@ -55,7 +55,7 @@ impl Foreign for Closure {
     }
 }
 
-/// The name of a struct used as a function: takes a dict of fields.
+/// The name of a struct used as a function; takes a dict of fields.
 pub struct Constructor(pub Ref<StructType>);
 
 impl Foreign for Constructor {
@@ -72,19 +72,19 @@ impl Foreign for Constructor {
     }
 }
 
-/// A builtin with its first arguments: how native code hands out functions that remember something.
+/// A builtin with its first arguments bound: native code uses it to return functions with state.
 pub struct Partial {
     pub(crate) builtin: &'static Builtin,
     pub(crate) args: Vec<Value>,
 }
 
 impl Partial {
-    /// As a function value; what it is called with follows `args`.
+    /// Creates a function value; the arguments of a call follow `args`.
     pub fn value(builtin: &'static Builtin, args: Vec<Value>) -> Value {
         Value::foreign(Partial { builtin, args })
     }
 
-    /// All arguments of a call.
+    /// Returns all arguments of a call.
     pub(crate) fn arguments(&self, given: impl Iterator<Item = Value>) -> Vec<Value> {
         self.args.iter().cloned().chain(given).collect()
     }
@@ -111,7 +111,8 @@ impl Foreign for Partial {
     }
 }
 
-/// What calls a value that is a tool registry, as a `tool` declaration makes: tools can be called like functions.
+/// Returns the builtin that calls a tool registry, as made by a `tool` declaration: tools can be called like
+/// functions.
 pub(crate) fn tool_caller(vm: &crate::Vm, callee: &Value) -> Option<&'static Builtin> {
     if is_registry(callee) { vm.builtin("__call_tool") } else { None }
 }
@@ -121,12 +122,12 @@ fn is_registry(value: &Value) -> bool {
     word.and_then(Value::as_str).is_some_and(|word| word.as_str() == "tool_registry")
 }
 
-/// Whether a value can stand where a function is asked for: whatever can be called, and tools.
+/// Returns whether a value is accepted as a function: callable values and tools.
 pub fn acts_as_function(value: &Value) -> bool {
     is_callable(value) || is_registry(value)
 }
 
-/// Whether a value is what the declaration of a tool with this name makes.
+/// Returns whether a value is the registry made by the declaration of a tool with this name.
 pub(crate) fn is_tool(value: &Value, name: &str) -> bool {
     let tools = value.as_dict().and_then(|dict| dict.get_str("tools")).and_then(Value::as_list);
     let Some([tool]) = tools.map(|tools| &tools[..]) else { return false };
@@ -135,7 +136,7 @@ pub(crate) fn is_tool(value: &Value, name: &str) -> bool {
         .is_some_and(|own| own.as_str().is_some_and(|own| own == name))
 }
 
-/// How many parameters a function has that a call should give; nothing for what cannot be called.
+/// Returns how many arguments a call of the function should pass; `None` for values that cannot be called.
 pub fn parameter_count(value: &Value) -> Option<usize> {
     if let Some(closure) = Closure::of(value) {
         return Some(closure.proto.params as usize);
@@ -154,54 +155,54 @@ pub fn is_callable(value: &Value) -> bool {
         || value.downcast::<Partial>().is_some()
 }
 
-/// A captured variable that is assigned after it was captured: shared by all closures over it.
+/// A captured variable that is assigned after the capture; shared by all closures that capture it.
 pub(crate) struct Variable {
     content: UnsafeCell<Value>,
-    /// Its place among the variables that cycles may go through.
+    /// Its entry in the list of variables that may be part of cycles.
     pub(crate) link: Link,
 }
 
 impl Variable {
-    /// A cell with this value ([`Value::ABSENT`] until the variable is set).
+    /// Creates a cell with this value ([`Value::ABSENT`] until the variable is set).
     pub(crate) fn value(value: Value) -> Value {
         let cell = Variable::of_module(value);
         crate::cycles::link(&cell);
         cell
     }
 
-    /// The same for a variable of a module, which lives as long as the module: collections of cycles leave it alone.
+    /// Creates a cell for a module variable. It lives as long as the module, so the cycle collector ignores it.
     pub(crate) fn of_module(value: Value) -> Value {
         // SAFETY: this tag is for variables.
         unsafe { Value::tagged(Tag::Cell, Variable { content: UnsafeCell::new(value), link: Link::new() }) }
     }
 
-    /// The place of the value.
+    /// Returns a pointer to the stored value.
     pub(crate) fn place(&self) -> *mut Value {
         self.content.get()
     }
 
-    /// The cell behind a value.
+    /// Returns the cell of a value.
     #[inline(always)]
     pub(crate) fn of(value: &Value) -> Option<&Variable> {
-        // SAFETY: `Variable::value` is the only maker of this tag.
+        // SAFETY: only `Variable::of_module` creates values with this tag.
         (value.tag() == Tag::Cell).then(|| unsafe { value.downcast_unchecked::<Variable>() })
     }
 
-    /// The variable's value.
+    /// Returns the variable's value.
     #[inline(always)]
     pub(crate) fn get(&self) -> Value {
         // SAFETY: single-threaded, and no reference into the cell outlives an instruction.
         unsafe { (*self.content.get()).clone() }
     }
 
-    /// Assigns.
+    /// Assigns a value.
     #[inline(always)]
     pub(crate) fn set(&self, value: Value) {
-        // The old value is dropped after the new one is in place: a drop may run code that reads the cell.
+        // The old value is dropped after the new one is in place, because a drop may run code that reads the cell.
         drop(self.replace(value));
     }
 
-    /// Assigns and gives back the old value.
+    /// Assigns a value and returns the old one.
     #[inline(always)]
     pub(crate) fn replace(&self, value: Value) -> Value {
         // SAFETY: as in `get`.
@@ -229,7 +230,7 @@ impl Foreign for Variable {
     }
 
     fn trace(&self, visit: &mut dyn FnMut(&Value)) {
-        // SAFETY: as in `get`; nothing assigns while references are followed.
+        // SAFETY: as in `get`; no code assigns while references are traced.
         visit(unsafe { &*self.content.get() });
     }
 }

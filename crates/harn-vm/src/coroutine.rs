@@ -1,4 +1,4 @@
-//! A stack with its calls: what a fiber runs on, one for the program and one for each generator.
+//! A stack with its call frames, on which a fiber runs: one for the program and one for each generator.
 
 use std::rc::Rc;
 
@@ -20,7 +20,7 @@ const MAX_REGISTERS: usize = 4 << 20;
 pub(crate) const ENTRY: u32 = 1;
 /// The result goes to the native function below.
 pub(crate) const TO_NATIVE: u32 = 2;
-/// The frame stands for a native function.
+/// The frame is a native function's.
 pub(crate) const NATIVE: u32 = 4;
 /// With [`TO_NATIVE`]: the native function below is a [`CallLoop`].
 pub(crate) const LOOP: u32 = 8;
@@ -28,46 +28,46 @@ pub(crate) const LOOP: u32 = 8;
 /// A call in progress.
 #[derive(Clone, Copy)]
 pub(crate) struct Frame {
-    /// The function; null for a native one.
+    /// The function; null for a native function.
     pub(crate) proto: *const Proto,
-    /// The closure, when it captured variables.
+    /// The closure, if it has captured variables; otherwise null.
     pub(crate) closure: *const Closure,
-    /// Where to go on, while a callee runs.
+    /// Where execution resumes when a callee returns.
     pub(crate) pc: *const Ins,
-    /// Its first register; the result goes to the register before.
+    /// Its first register; the result goes to the register before it.
     pub(crate) base: u32,
     pub(crate) flags: u32,
 }
 
 /// A native function in progress.
 pub(crate) enum Native {
-    /// One that may wait.
+    /// An async function, which may wait.
     Future(NativeFuture),
-    /// One that only calls.
+    /// A function that only calls other functions.
     Loop(CallLoop),
 }
 
-/// Where the values of a generator go.
+/// Destination of the values of a generator.
 pub(crate) enum Delivery {
-    /// To the native function that asked.
+    /// The native function that resumed it.
     Native,
-    /// To a register of the coroutine below.
+    /// A register of the coroutine below.
     Register(usize),
-    /// Nowhere: it only runs cleanup blocks.
+    /// None: it only runs cleanup blocks.
     Nowhere(Interlude),
 }
 
-/// What goes on when a stack that runs cleanup blocks has ended.
+/// State to restore when a stack that runs cleanup blocks has ended.
 pub(crate) struct Interlude {
-    /// What the native function below has not fetched yet.
+    /// A reply that the native function below has not taken yet.
     pub(crate) reply: Option<Result<Value>>,
-    /// Stacks of generators that were dropped together with this one, whose turn comes next.
+    /// Stacks of other generators waiting for cleanup, to be run next.
     pub(crate) next: Queue,
-    /// The limit that is over the cleanup, when it has one of its own.
+    /// The limit in effect for the cleanup, if any.
     pub(crate) limit: Option<Limit>,
 }
 
-/// A stack with its calls.
+/// A stack with its call frames.
 pub(crate) struct Coroutine {
     pub(crate) stack: Vec<Value>,
     pub(crate) frames: Vec<Frame>,
@@ -75,8 +75,8 @@ pub(crate) struct Coroutine {
     pub(crate) delivery: Delivery,
     /// The generator that runs on this stack.
     pub(crate) owner: Value,
-    /// What limited the task where the generator was made. Its cleanup runs wherever it happens to be dropped, and nobody there
-    /// asked for it: so it may do what was allowed here, and no more than is allowed there.
+    /// The limits of the task that created the generator. Its cleanup runs in whatever code drops the last reference,
+    /// so it may do only what both sets of limits allow.
     pub(crate) access: Option<Rc<Access>>,
 }
 
@@ -92,7 +92,7 @@ impl Coroutine {
         }
     }
 
-    /// A stack on which `callee` is about to run with `args`.
+    /// Creates a stack on which `callee` is about to run with `args`.
     pub(crate) fn for_call(proto: &Proto, callee: Value, args: impl Iterator<Item = Value>) -> Coroutine {
         let mut co = Coroutine::new(proto.registers as usize + 2);
         let closure = Closure::of(&callee).map_or(std::ptr::null(), |c| &raw const *c);
@@ -109,16 +109,16 @@ impl Coroutine {
         if co.stack.len() < count + 2 + proto.registers as usize {
             co.stack.resize(count + 2 + proto.registers as usize, Value::NIL);
         }
-        // SAFETY: the stack has `proto.registers` registers behind the callee.
+        // SAFETY: the stack has `proto.registers` registers after the callee.
         unsafe { bind_args(proto, co.stack.as_mut_ptr().add(1), count) };
         co.frames.push(Frame { proto, closure, pc: proto.code.as_ptr(), base: 1, flags: ENTRY });
         co
     }
 
-    /// A stack whose first call is a native function's.
+    /// Creates a stack whose first call is a native function's.
     pub(crate) fn for_native(future: NativeFuture, registers: usize) -> Coroutine {
         let mut co = Coroutine::new(registers + 8);
-        // An entry of no registers, whose only job is to receive the result.
+        // An entry frame without registers that only receives the result.
         co.frames.push(Frame {
             proto: std::ptr::null(),
             closure: std::ptr::null(),
@@ -130,16 +130,16 @@ impl Coroutine {
         co
     }
 
-    /// The values on it; what its native functions hold is left out.
+    /// Visits the values on the stack, except those held by its native functions.
     pub(crate) fn trace(&self, visit: &mut dyn FnMut(&Value)) {
         self.stack.iter().for_each(&mut *visit);
         visit(&self.owner);
     }
 
-    /// Whether leaving it now would run a `finally` or `defer` block.
+    /// Returns whether unwinding it now would run a `finally` or `defer` block.
     pub(crate) fn has_cleanup(&self) -> bool {
         self.frames.iter().filter(|f| f.flags & NATIVE == 0).any(|frame| {
-            // SAFETY: the VM keeps functions alive; the frame's code pointer lies in its function.
+            // SAFETY: functions live as long as the VM; the frame's code pointer is inside its function.
             let (proto, pc) =
                 unsafe { (&*frame.proto, frame.pc.offset_from((*frame.proto).code.as_ptr()) as u32) };
             pc > 0
@@ -150,8 +150,8 @@ impl Coroutine {
         })
     }
 
-    /// Where the cleanup begins that runs in a call because of an error, and where on the stack that error waits to be thrown
-    /// again.
+    /// Returns the start of the cleanup block that runs in a call because of an error, and the stack position of that
+    /// error, which is rethrown afterwards.
     pub(crate) fn cleaning(&self, frame: &Frame) -> Option<(usize, usize)> {
         if frame.flags & NATIVE != 0 {
             return None;
@@ -161,11 +161,11 @@ impl Coroutine {
             unsafe { (&*frame.proto, frame.pc.offset_from((*frame.proto).code.as_ptr()) as u32) };
         let begun = proto.handlers.iter().filter(|h| h.kind == HandlerKind::Finally && h.target < pc);
         let places = begun.map(|h| (h.target as usize, frame.base as usize + usize::from(h.register)));
-        // Cleanup inside of cleanup stands behind its beginning.
+        // A nested cleanup block starts after the outer one.
         places.filter(|(_, place)| self.stack.get(*place).is_some_and(Held::holds)).max()
     }
 
-    /// Makes room for registers up to `top`.
+    /// Grows the stack to `top` registers.
     ///
     /// # Errors
     /// Stack overflow.
@@ -186,7 +186,7 @@ pub(crate) fn stack_overflow() -> Error {
     Error::plain("Stack overflow: too many nested calls")
 }
 
-/// Turns `count` arguments at `args` into the registers of the parameters.
+/// Converts `count` arguments at `args` to the registers of the parameters.
 ///
 /// # Safety
 /// `args` has room for the function's registers and for `count` values.

@@ -1,5 +1,5 @@
-//! [`Cx`]: what a native function can do besides computing: print, call closures, pull iterators,
-//! wait, start tasks, reach the host and the state of other crates.
+//! [`Cx`]: services for native functions: print, call closures, pull iterators, wait, start tasks, access the host and
+//! the state of other crates.
 
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
@@ -20,16 +20,16 @@ use crate::iter::Iter;
 use crate::task::Task;
 use crate::vm::Vm;
 
-/// Arguments of a call, without an allocation for the usual one or two.
+/// Arguments of a call; one to three need no allocation.
 pub type CallArgs = SmallVec<[Value; 3]>;
 
-/// What a native function asks the interpreter to do for it.
+/// A request of a native function to the interpreter.
 pub(crate) enum Request {
     /// Call a function.
     Call(Value, CallArgs),
     /// Run a generator to its next `yield`.
     Resume(Value),
-    /// Look after deadlines, interruption and other tasks.
+    /// Let the fiber check deadlines, interruption and other tasks.
     GiveWay,
 }
 
@@ -44,9 +44,9 @@ pub(crate) struct Inner {
     pub(crate) vm: Rc<Vm>,
     pub(crate) task: Rc<Task>,
     pub(crate) link: Link,
-    /// The function that called the native function last; kept alive by the VM.
+    /// The function that made the last call of a native function; owned by the VM.
     pub(crate) caller: Cell<*const Proto>,
-    /// Behind the call.
+    /// The instruction after that call.
     pub(crate) call: Cell<*const Ins>,
 }
 
@@ -65,44 +65,44 @@ impl Cx {
         }))
     }
 
-    /// The virtual machine.
+    /// Returns the virtual machine.
     pub fn vm(&self) -> &Rc<Vm> {
         &self.0.vm
     }
 
-    /// The task that runs.
+    /// Returns the running task.
     pub fn task(&self) -> &Rc<Task> {
         &self.0.task
     }
 
-    /// Writes program output: to the host, or to the block of a child task.
+    /// Writes program output to the host, or to the buffer of a child task.
     ///
     /// # Errors
-    /// Ends the program when the output is closed.
+    /// Ends the program if the output is closed.
     pub fn print(&self, text: &str) -> Result<()> {
         self.0.task.print(&self.0.vm, text)
     }
 
-    /// The directory of the source file that contains the call being executed.
+    /// Returns the directory of the source file that contains the call being executed.
     pub fn caller_dir(&self) -> PathBuf {
         std::path::Path::new(&*self.caller_file()).parent().map(PathBuf::from).unwrap_or_default()
     }
 
-    /// The source file that contains the call being executed.
+    /// Returns the source file that contains the call being executed.
     pub fn caller_file(&self) -> Rc<str> {
-        // SAFETY: the VM keeps all compiled functions for as long as it lives, and this context holds the VM.
+        // SAFETY: compiled functions live as long as the VM, and this context holds the VM.
         unsafe { self.0.caller.get().as_ref() }.map_or_else(|| Rc::from(""), |proto| proto.file.clone())
     }
 
-    /// File and line of the call being executed; nothing before the first one.
+    /// Returns file and line of the call being executed; `None` before the first one.
     pub(crate) fn call_place(&self) -> Option<(Rc<str>, usize)> {
         let (module, offset) = self.call_spot()?;
         self.0.vm.line_of(module, offset)
     }
 
-    /// The module and the offset of the call of a builtin in progress.
+    /// Returns the module and the byte offset of the builtin call in progress.
     pub(crate) fn call_spot(&self) -> Option<(u32, u32)> {
-        // SAFETY: as in `caller_file`; the call lies in the code of its function.
+        // SAFETY: as in `caller_file`; the call is in the code of its function.
         let (proto, at) = unsafe {
             let proto = self.0.caller.get().as_ref()?;
             (proto, self.0.call.get().offset_from(proto.code.as_ptr()))
@@ -113,33 +113,32 @@ impl Cx {
 
     /// Calls a function value and waits for its result. The callee may await.
     ///
-    /// One call at a time: a native function that wants several at once starts tasks with
-    /// [`Cx::spawn`].
+    /// Only one call can be in progress; for concurrent calls, a native function starts tasks with [`Cx::spawn`].
     ///
     /// # Errors
-    /// What the callee throws; a type error when `f` cannot be called.
+    /// The error that the callee throws; a type error if `f` cannot be called.
     pub async fn call(&self, f: &Value, args: impl IntoIterator<Item = Value>) -> Result<Value> {
         self.request(Request::Call(f.clone(), args.into_iter().collect())).await
     }
 
-    /// Runs a generator to its next `yield`; [`Value::ABSENT`] when it has ended.
+    /// Runs a generator to its next `yield`; returns [`Value::ABSENT`] when it has ended.
     pub(crate) async fn resume(&self, generator: &Value) -> Result<Value> {
         self.request(Request::Resume(generator.clone())).await
     }
 
-    /// For native code that runs long without a wait: looks after deadlines, interruption and the memory limit, and lets
-    /// other tasks run.
+    /// For native code that runs for a long time without waiting: checks deadlines, interruption and the memory limit,
+    /// and lets other tasks run.
     ///
     /// # Errors
-    /// The error to stop with, when it is one that does not end the native function at once.
+    /// The error to stop with, if it does not drop the native function at once.
     pub async fn give_way(&self) -> Result<()> {
         self.request(Request::GiveWay).await.map(drop)
     }
 
     async fn request(&self, request: Request) -> Result<Value> {
         self.reply_to(request).await.map_err(|mut error| {
-            // The caller may report where it failed, and may hold the error longer than the VM lives.
-            // SAFETY: addresses of functions alone are noted; the VM keeps functions alive, and the request holds the VM.
+            // The caller may report the location of the error, and may hold the error longer than the VM lives. SAFETY:
+            // the trace holds only addresses of functions; functions live as long as the VM, and the request holds the VM.
             error.resolve_trace(|function, pc| unsafe { passed(function, pc) });
             error
         })
@@ -147,7 +146,7 @@ impl Cx {
 
     async fn reply_to(&self, request: Request) -> Result<Value> {
         let link = &self.0.link;
-        // The callee may call builtins, too. After it, the place of this call is the current one again.
+        // The callee may call builtins as well. Afterwards, restore the location of this call.
         let (caller, call) = (self.0.caller.get(), self.0.call.get());
         link.request.set(Some(request));
         let mut asked = false;
@@ -167,7 +166,7 @@ impl Cx {
         reply
     }
 
-    /// An iterator over `value`.
+    /// Returns an iterator over `value`.
     ///
     /// # Errors
     /// `Type error: iter: value of type T is not iterable`
@@ -175,10 +174,10 @@ impl Cx {
         Iter::over(value)
     }
 
-    /// All items of anything iterable.
+    /// Collects all items of an iterable value.
     ///
     /// # Errors
-    /// As [`Cx::iter`], and what the source throws.
+    /// As for [`Cx::iter`], and errors of the source.
     pub async fn collect(&self, value: &Value) -> Result<Vec<Value>> {
         if let Some(list) = value.as_list() {
             return Ok(list.to_vec());
@@ -195,21 +194,21 @@ impl Cx {
         Ok(items)
     }
 
-    /// Waits. Like every wait of a native function, it is interrupted by cancellation and deadlines: the
-    /// interpreter drops the native function's future then.
+    /// Sleeps. Cancellation and deadlines interrupt it like every wait of a native function: the interpreter drops the
+    /// native function's future.
     ///
     /// # Errors
-    /// The cancellation error when cancellation was requested before.
+    /// The cancellation error if cancellation was requested before.
     pub async fn sleep(&self, time: Duration) -> Result<()> {
         self.wait(self.0.vm.system().sleep(time)).await
     }
 
-    /// Waits for something that the system does, as [`Cx::sleep`] does for time.
+    /// Waits for an operation of the system, with the same interruptions as [`Cx::sleep`].
     ///
     /// # Errors
-    /// As [`Cx::sleep`].
+    /// As for [`Cx::sleep`].
     pub async fn wait<T>(&self, mut waiting: Waiting<'static, T>) -> Result<T> {
-        // Cancellation wakes the task, and with it this future.
+        // Cancellation wakes the task and with it this future.
         poll_fn(|context| match self.0.task.check_wait() {
             Err(error) => Poll::Ready(Err(error)),
             Ok(()) => waiting.as_mut().poll(context).map(Ok),
@@ -217,7 +216,7 @@ impl Cx {
         .await
     }
 
-    /// Cancellation, deadlines and the memory limit, for native code that runs long without waiting.
+    /// Checks cancellation, deadlines and the memory limit, for native code that runs for a long time without waiting.
     ///
     /// # Errors
     /// The error to stop with.
@@ -226,7 +225,7 @@ impl Cx {
         self.0.task.check(&self.0.vm)
     }
 
-    /// State that another crate keeps per program, made on first use.
+    /// Returns the state of another crate for this program, created on first use.
     pub fn state<T: Any + Default>(&self) -> Rc<T> {
         self.0.vm.state::<T>()
     }
@@ -249,7 +248,7 @@ impl States {
 }
 
 impl Error {
-    /// The error of output that cannot be written. Where nobody reads any more, the program ends quietly.
+    /// Converts an error of writing output. If the reader has closed the pipe, the program ends silently.
     pub(crate) fn output(error: &std::io::Error) -> Error {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             Error::exit(0)
@@ -259,10 +258,10 @@ impl Error {
     }
 }
 
-/// The place of an instruction that an error passed.
+/// Returns the source location of an instruction that an error passed through.
 ///
 /// # Safety
-/// The address is that of a function that is alive.
+/// The address is that of a live function.
 pub(crate) unsafe fn passed(function: *const (), pc: usize) -> TraceEntry {
     // SAFETY: by contract.
     let proto = unsafe { &*function.cast::<Proto>() };

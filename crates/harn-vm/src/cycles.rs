@@ -1,24 +1,25 @@
-//! Cycles through captured variables: found by trial deletion and freed.
+//! Cycle collector for captured variables, by trial deletion.
 //!
-//! Values are counted, and lists, dicts and structs cannot hold themselves. A cycle needs something that changes
-//! after it was made, and that is a `Variable`: `let f = { n -> f(n - 1) }` captures the variable that holds the
-//! closure. So every variable on the heap is in a list of this thread, and every cycle has one of them.
+//! Values are reference-counted, and lists, dicts and structs cannot contain themselves. A cycle requires an object
+//! that changes after its creation, which is a `Variable`: `let f = { n -> f(n - 1) }` captures the variable that holds
+//! the closure. Therefore every variable on the heap is in a list of its thread, and every cycle contains one of them.
 //!
-//! A collection takes variables as suspects, supposes that nothing outside refers to them, and subtracts the
-//! references that they hold from the counts of what they refer to (beside the objects, in a table). What is left
-//! without references is followed further. Suspects that keep a reference are in use, and with them everything
-//! that they reach; the rest is garbage. It goes away when its variables are emptied: counting does the freeing.
+//! A collection takes variables as suspects, assumes that no reference from outside exists, and subtracts the
+//! references that they hold from the counts of the objects they refer to (in a separate table, not in the objects).
+//! Objects whose count drops to zero are traced further. Suspects with remaining references are in use, as is
+//! everything reachable from them; the others are garbage. Garbage is freed by clearing its variables: reference
+//! counting frees the rest.
 //!
-//! What it costs. Making and dropping a variable links and unlinks it; nothing else of a program's run knows of
-//! collections. One looks at the variables made since the last (most die young), and at what only they hold;
-//! variables that survived are looked at again when their number or the program's memory has doubled. So the time
-//! spent is a part of the time that it took to make what is looked at, and garbage is at most as much memory again
-//! as what is in use, plus `YOUNG_BYTES`.
+//! Cost: creating and dropping a variable links and unlinks it; the rest of a program's run is not affected. A
+//! collection visits the variables created since the last one (most die young) and the objects that only they hold.
+//! Surviving variables are visited again when their number or the program's memory has doubled. So the time spent is
+//! proportional to the time taken to create the visited objects, and garbage takes at most as much memory as the
+//! objects in use, plus `YOUNG_BYTES`.
 //!
-//! Left out: cycles through the methods that an `impl` inside a function captured variables for, which the end of the
-//! program undoes (`vm.rs`), and through what is in progress: an iterator that is being pulled, a merged one that waits in the middle of its functions, a task. They
-//! count as in use, until their wait ends. A channel or a generator that was sent into itself, with no captured variable
-//! between, is never a suspect.
+//! Not collected: cycles through methods for which an `impl` inside a function captured variables, which are broken at
+//! the end of the program (`vm.rs`), and cycles through work in progress: an iterator that is being pulled, a merged
+//! iterator that waits in the middle of its functions, a task. They are treated as in use until the wait ends. A
+//! channel or a generator that was sent into itself, with no captured variable between, is never a suspect.
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
@@ -28,15 +29,15 @@ use rustc_hash::FxHashMap;
 
 use crate::closure::Variable;
 
-/// Variables made between two collections.
+/// Number of variables created between two collections.
 const YOUNG: usize = 10_000;
 
-/// Memory that may be taken between two collections, in bytes.
+/// Bytes that may be allocated between two collections.
 const YOUNG_BYTES: usize = 32 << 20;
 
-/// A variable's place in the list of its generation.
+/// A variable's links in the list of its generation.
 pub(crate) struct Link {
-    /// The words of the neighbours' values; null at the ends.
+    /// The value pointers of the neighbours; null at the ends.
     previous: Cell<*mut ()>,
     next: Cell<*mut ()>,
     generation: Cell<Generation>,
@@ -44,14 +45,14 @@ pub(crate) struct Link {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Generation {
-    /// In no list: a module's variable, which nothing but the module holds.
+    /// In no list: a module's variable, which only the module holds.
     None,
     Young,
     Old,
 }
 
 impl Link {
-    /// For a variable that is in no list (yet).
+    /// Creates a link for a variable that is not in a list (yet).
     pub(crate) const fn new() -> Link {
         Link {
             previous: Cell::new(std::ptr::null_mut()),
@@ -61,18 +62,18 @@ impl Link {
     }
 }
 
-/// The state of a thread. It needs no destructor, so that it is there as long as values are.
+/// The state of a thread. It has no destructor, so it exists as long as any value.
 struct State {
     young: Cell<*mut ()>,
     old: Cell<*mut ()>,
-    /// Variables in both lists.
+    /// Number of variables in both lists.
     live: Cell<usize>,
-    /// Variables made since the last collection.
+    /// Number of variables created since the last collection.
     made: Cell<usize>,
-    /// Look at the young when that many were made, or that many bytes are in use.
+    /// Collect the young variables when this many were created, or this many bytes are in use.
     made_limit: Cell<usize>,
     bytes_limit: Cell<usize>,
-    /// Look at all when that many are alive, or that many bytes are in use.
+    /// Collect all variables when this many are alive, or this many bytes are in use.
     live_limit: Cell<usize>,
     all_bytes_limit: Cell<usize>,
 }
@@ -92,12 +93,12 @@ thread_local! {
     };
 }
 
-/// The variable of a word in a list.
+/// Returns the variable of a pointer in a list.
 ///
 /// # Safety
-/// The word is in one of the lists.
+/// The pointer is in one of the lists.
 unsafe fn at<'a>(word: *mut ()) -> &'a Variable {
-    // SAFETY: only words of `Variable`s are in the lists, and a variable leaves its list when it is dropped.
+    // SAFETY: only pointers of `Variable`s are in the lists, and a variable leaves its list when it is dropped.
     unsafe {
         let value = ManuallyDrop::new(Value::from_raw(Tag::Cell, word));
         let variable: *const Variable = value.downcast_unchecked::<Variable>();
@@ -105,7 +106,7 @@ unsafe fn at<'a>(word: *mut ()) -> &'a Variable {
     }
 }
 
-/// Adds a variable that was just made. `cell` is the value made of it.
+/// Adds a new variable. `cell` is its value.
 pub(crate) fn link(cell: &Value) {
     let Some(variable) = Variable::of(cell) else { return };
     STATE.with(|state| {
@@ -121,7 +122,7 @@ pub(crate) fn link(cell: &Value) {
     });
 }
 
-/// Takes a variable that is being dropped out of its list.
+/// Removes a variable that is being dropped from its list.
 pub(crate) fn unlink(link: &Link) {
     let generation = link.generation.get();
     if generation == Generation::None {
@@ -144,12 +145,12 @@ pub(crate) fn unlink(link: &Link) {
     });
 }
 
-/// Number of captured variables alive on this thread, those in garbage included: for tests.
+/// Returns the number of captured variables alive on this thread, including those in garbage; for tests.
 pub fn live_variables() -> usize {
     STATE.with(|state| state.live.get())
 }
 
-/// Whether enough has happened since the last collection.
+/// Returns whether a collection is due.
 #[inline]
 pub(crate) fn is_due() -> bool {
     STATE.with(|state| {
@@ -158,7 +159,7 @@ pub(crate) fn is_due() -> bool {
     })
 }
 
-/// Frees the cycles of a program when it is dropped.
+/// Frees the cycles of a program when dropped.
 pub(crate) struct Sweep;
 
 impl Drop for Sweep {
@@ -167,18 +168,18 @@ impl Drop for Sweep {
     }
 }
 
-/// What a collection came to.
+/// Result of a collection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Collected {
-    /// Variables freed.
+    /// Number of variables freed.
     pub variables: usize,
-    /// Objects looked at: what the collection cost.
+    /// Number of objects visited: the cost of the collection.
     pub visited: usize,
-    /// Cleanup blocks of the program have to run first; what they belong to was left as it was.
+    /// Whether cleanup blocks of the program have to run first; the objects they belong to were not freed.
     pub cleanup: bool,
 }
 
-/// Collects when that is due: the young variables, or all of them.
+/// Runs a collection if one is due: of the young variables, or of all.
 pub(crate) fn collect_if_due() -> Collected {
     let all = STATE.with(|state| {
         state.live.get() >= state.live_limit.get() || memory::used() > state.all_bytes_limit.get()
@@ -186,7 +187,7 @@ pub(crate) fn collect_if_due() -> Collected {
     if is_due() { collect(all) } else { Collected::default() }
 }
 
-/// Frees the cycles that nothing refers to, of the variables made since the last collection or of `all`.
+/// Frees unreachable cycles, among the variables created since the last collection or among `all`.
 pub fn collect(all: bool) -> Collected {
     let suspects = STATE.with(|state| suspects(state, all));
     let mut graph = Graph::default();
@@ -200,7 +201,7 @@ pub fn collect(all: bool) -> Collected {
         let garbage = graph.garbage();
         result.variables = garbage.len();
         drop(graph);
-        // Emptied all before anything is dropped: a drop must not meet a half-emptied cycle.
+        // All are cleared before anything is dropped, because a drop must not meet a partly cleared cycle.
         let contents: Vec<Value> =
             garbage.iter().filter_map(Variable::of).map(|v| v.replace(Value::ABSENT)).collect();
         drop(suspects);
@@ -220,9 +221,9 @@ pub fn collect(all: bool) -> Collected {
     result
 }
 
-/// Handles of the young variables, which become old ones, or of all.
+/// Returns handles of the young variables, which become old, or of all variables.
 fn suspects(state: &State, all: bool) -> Vec<Value> {
-    // SAFETY (all): the words are in the lists; a handle holds a count of its own.
+    // SAFETY (all): the pointers are in the lists; a handle holds its own reference.
     let handle = |word: *mut ()| unsafe { (*ManuallyDrop::new(Value::from_raw(Tag::Cell, word))).clone() };
     let mut suspects = Vec::new();
     let old = state.old.get();
@@ -239,7 +240,7 @@ fn suspects(state: &State, all: bool) -> Vec<Value> {
         suspects.push(handle(word));
         word = unsafe { at(word) }.link.next.get();
     }
-    // The young go in front of the old.
+    // Prepend the young list to the old list.
     if !last.is_null() {
         unsafe { at(last) }.link.next.set(old);
         if !old.is_null() {
@@ -250,24 +251,24 @@ fn suspects(state: &State, all: bool) -> Vec<Value> {
     suspects
 }
 
-/// An object that was met.
+/// An object that was visited.
 struct Node {
-    /// The object. It holds a count, so that a `trace` that drops values cannot free an object of the graph.
+    /// The object. This reference prevents a `trace` that drops values from freeing an object of the graph.
     value: Value,
-    /// References to it that no opened node holds.
+    /// Number of references to it that are not held by an opened node.
     outside: usize,
-    /// Whether what it holds was subtracted: it is a suspect, or all references to it come from opened nodes.
+    /// Whether its references were subtracted: it is a suspect, or all references to it come from opened nodes.
     open: bool,
     live: bool,
 }
 
-/// What suspects hold. Nothing of the program runs or changes while a graph exists.
+/// The objects reachable from the suspects. The program does not run while a graph exists.
 #[derive(Default)]
 struct Graph {
     /// Node numbers by address.
     numbers: FxHashMap<usize, u32>,
     nodes: Vec<Node>,
-    /// Nodes to go on with.
+    /// Nodes still to be processed.
     work: Vec<u32>,
 }
 
@@ -281,7 +282,7 @@ impl Graph {
         self.work.push(number);
     }
 
-    /// Opens the suspects and what only they refer to.
+    /// Opens the suspects and the objects that only they refer to.
     fn subtract(&mut self) {
         while let Some(number) = self.work.pop() {
             let value = self.nodes[number as usize].value.clone();
@@ -303,7 +304,7 @@ impl Graph {
         }
     }
 
-    /// Marks opened nodes that are referred to from outside, and what they reach.
+    /// Marks opened nodes with references from outside, and everything reachable from them.
     fn keep_what_is_in_use(&mut self) {
         let mut work = Vec::new();
         for (number, node) in self.nodes.iter_mut().enumerate() {
@@ -333,13 +334,13 @@ impl Graph {
         self.nodes.iter().filter(|n| n.open && !n.live).map(|n| &n.value)
     }
 
-    /// Has objects in garbage hand out their cleanup; whether any did.
+    /// Lets garbage objects queue their cleanup; returns whether any did.
     fn finalize(&self) -> bool {
         let objects = self.dead().filter(|v| v.tag() == Tag::Foreign).filter_map(Value::as_foreign);
         objects.fold(false, |any, object| object.finalize() | any)
     }
 
-    /// Handles of the variables in garbage.
+    /// Returns handles of the variables in garbage.
     fn garbage(&self) -> Vec<Value> {
         self.dead().filter(|v| v.tag() == Tag::Cell).cloned().collect()
     }

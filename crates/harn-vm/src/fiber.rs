@@ -1,9 +1,8 @@
-//! Fibers: the future that drives the interpreter.
+//! Fibers: the futures that drive the interpreter.
 //!
-//! A fiber is a future. Polling it runs instructions until the program ends, a native function has to
-//! wait, or a slice of steps is used up. Functions of the program never recurse on the Rust stack:
-//! calls push frames, native functions that call back are futures which the fiber polls in place, and
-//! generators are coroutines that it switches to.
+//! Polling a fiber runs instructions until the program ends, a native function has to wait, or a time slice is used up.
+//! Functions of the program never recurse on the Rust stack: calls push frames, native functions that call back are
+//! futures that the fiber polls in place, and generators are coroutines that it switches to.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -35,20 +34,20 @@ use crate::task::Task;
 use crate::vm::Vm;
 use crate::vm_id::of_another_vm;
 
-/// Slices after which a program without other tasks lets the futures of its host run: some hundred microseconds.
+/// Number of slices after which a program without other tasks yields to the host's futures: some hundred microseconds.
 const HOST_TURN: u32 = 4;
 
-/// Nested calls allowed per coroutine.
+/// Maximum number of nested calls per coroutine.
 pub(crate) const MAX_FRAMES: usize = 200_000;
 
-/// Steps (calls and backward jumps) between checks for cancellation, deadlines and other tasks.
+/// Number of steps (calls and backward jumps) between checks for cancellation, deadlines and other tasks.
 pub(crate) const SLICE: u32 = 8192;
 
-/// Cleanup blocks of an interrupted program get this many slices; then it ends without running more of
-/// them (cleanup that calls itself would never end).
+/// Number of slices that cleanup blocks of an interrupted program may use; then it ends without running the remaining
+/// ones (recursive cleanup would never end).
 const MAX_INTERRUPTIONS: u32 = 64;
 
-/// Coroutines that may wait for each other.
+/// Maximum number of coroutines that may wait for each other.
 const MAX_COROUTINES: usize = 10_000;
 
 /// A running program or task.
@@ -58,42 +57,42 @@ pub(crate) struct Fiber {
     #[allow(clippy::vec_box, reason = "coroutines are switched by swapping boxes")]
     pub(crate) outer: Vec<Box<Coroutine>>,
     pub(crate) fuel: u32,
-    /// Slices since the host had its turn.
+    /// Slices since the host's futures last ran.
     slices: u32,
-    /// The number of the VM, which every function that it calls must have.
+    /// Number of the VM; every function that the fiber calls must have it.
     pub(crate) vm: u32,
-    /// Generators of the VM that were dropped half-way.
+    /// Dropped generators of the VM whose cleanup is pending.
     pub(crate) cleanups: Rc<Cleanups>,
-    /// What is left of the slice, when it was cut short to collect cycles.
+    /// Remaining steps of a slice that was cut short to collect cycles.
     cut_short: Option<u32>,
     /// Module variables, by module. Invariant: the tables are as long as those of the VM.
     pub(crate) globals: Vec<*mut Vec<Value>>,
-    /// The VM's functions. Invariant: this and `globals` belong to `version`, which is the VM's while the
-    /// fiber is polled: nothing is compiled then, and a poll begins with a look at the version.
+    /// The VM's functions. Invariant: this and `globals` belong to `version`, which equals the VM's version while the
+    /// fiber is polled: nothing is compiled then, and a poll starts with a check of the version.
     pub(crate) functions: *const Value,
     /// Version of the VM's tables that the pointers above belong to.
     version: u64,
-    /// Scratch space for interpolation.
+    /// Buffer for string interpolation.
     pub(crate) text: String,
-    /// How often the program was interrupted while its cleanup blocks ran.
+    /// Number of interruptions while cleanup blocks ran.
     interruptions: u32,
-    /// For the earliest deadline.
+    /// Timer for the earliest deadline.
     timer: Option<(Duration, Waiting<'static, ()>)>,
     /// The call that starts the fiber.
     start: Option<(Value, Vec<Value>)>,
-    /// Whether a native function of another fiber polls this one.
+    /// Whether this fiber is polled by a native function of another fiber.
     nested: bool,
-    /// Whether another fiber polls this one beside others: it lets them run when it has run for long.
+    /// Whether another fiber polls this one concurrently with others: it yields to them after a long run.
     beside_others: bool,
-    /// An error that the code on top is to get.
+    /// An error to be thrown into the topmost code.
     thrown: Option<Error>,
     /// Its result, while cleanup still runs.
     ended: Option<Result<Value>>,
-    /// Holds the VM. The last field: functions stay alive while the stacks above are dropped.
+    /// Holds the VM. Last field, so that functions stay alive while the stacks above are dropped.
     pub(crate) cx: Cx,
 }
 
-/// What a step of the fiber came to.
+/// Outcome of a step of the fiber.
 enum Step {
     Continue,
     Wait,
@@ -102,7 +101,7 @@ enum Step {
 }
 
 impl Fiber {
-    /// A fiber that calls `callee`.
+    /// Creates a fiber that calls `callee`.
     pub(crate) fn new(vm: &Rc<Vm>, task: &Rc<Task>, callee: Value, args: Vec<Value>) -> Fiber {
         Fiber {
             cx: Cx::new(vm.clone(), task.clone()),
@@ -127,7 +126,7 @@ impl Fiber {
         }
     }
 
-    /// A fiber that pulls one item for the task of `cx`; its result is [`Value::ABSENT`] at the end.
+    /// Creates a fiber that pulls one item for the task of `cx`; its result is [`Value::ABSENT`] at the end.
     pub(crate) fn for_pull(cx: &Cx, iter: Iter) -> Fiber {
         let mut fiber = Fiber::new(cx.vm(), cx.task(), Value::NIL, Vec::new());
         fiber.start = None;
@@ -139,8 +138,8 @@ impl Fiber {
         fiber
     }
 
-    /// Whether a fiber that pulls an item does nothing but wait for a source: no function of the program is in progress,
-    /// and it may be dropped without losing anything.
+    /// Returns whether a fiber that pulls an item only waits for a source: no function of the program is in progress,
+    /// and it may be dropped without loss.
     pub(crate) fn only_waits(&self) -> bool {
         let reply = self.cx.0.link.reply.take();
         let nothing = reply.is_none();
@@ -148,13 +147,13 @@ impl Fiber {
         nothing && self.outer.is_empty() && self.co.frames.len() == 1 && self.thrown.is_none()
     }
 
-    /// Whether the fiber that polls this one looks after interruptions of the wait: it gives the wait up without a loss,
-    /// while an error here would end the source.
+    /// Returns whether the fiber that polls this one handles interruptions of the wait: it can cancel the wait without
+    /// loss, while an error here would end the source.
     fn leaves_waiting(&self) -> bool {
         self.beside_others && self.only_waits()
     }
 
-    /// Ends a fiber that waits: the stack on which its cleanup blocks run, if there are any.
+    /// Ends a waiting fiber. Returns the stack on which its cleanup blocks run, if there are any.
     pub(crate) fn give_up(mut self: Box<Fiber>) -> Option<Box<Coroutine>> {
         let has_cleanup = self.outer.iter().chain([&self.co]).any(|co| co.has_cleanup());
         if has_cleanup {
@@ -172,7 +171,7 @@ impl Fiber {
         None
     }
 
-    /// A fiber that runs the cleanup blocks of dropped generators, and nothing else.
+    /// Creates a fiber that only runs the cleanup blocks of dropped generators.
     pub(crate) fn for_cleanup(vm: &Rc<Vm>, task: &Rc<Task>) -> Fiber {
         let mut fiber = Fiber::new(vm, task, Value::NIL, Vec::new());
         fiber.start = None;
@@ -180,7 +179,8 @@ impl Fiber {
         fiber
     }
 
-    /// Pointers to the functions and to the variables of all modules; the entry file's are the task's own.
+    /// Updates the pointers to the functions and to the variables of all modules; variables of the entry file are the
+    /// task's own.
     #[cold]
     fn refresh_tables(&mut self) {
         let vm = self.cx.vm().clone();
@@ -202,7 +202,7 @@ impl Fiber {
         *self.co = Coroutine::for_native(Box::pin(call), count);
     }
 
-    /// As [`Fiber::run_step`]; native code that was stopped or has failed ends with an error at its call.
+    /// Like [`Fiber::run_step`], but converts a stop or a failure of native code to an error at its call.
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         match native::catch(|| self.run_step(context)) {
             Ok(step) => step,
@@ -226,7 +226,7 @@ impl Fiber {
         self.after_interruption(step)
     }
 
-    /// Whoever catches what interrupts it, again and again, must not keep others from running.
+    /// Code that repeatedly catches its interruption must not prevent others from running.
     fn after_interruption(&self, step: Step) -> Step {
         match step {
             Step::Continue if self.others_run() => Step::Yielded,
@@ -234,7 +234,7 @@ impl Fiber {
         }
     }
 
-    /// Whether something else can run while this fiber does not.
+    /// Returns whether other work could run while this fiber is suspended.
     fn others_run(&self) -> bool {
         self.beside_others || self.cx.vm().live_tasks.get() > 0
     }
@@ -256,7 +256,7 @@ impl Fiber {
         let is_native = self.co.frames.last().is_some_and(|f| f.flags & NATIVE != 0);
         if is_native {
             let step = self.poll_native(context);
-            // Calls from native functions count as steps: their callees may have no loops and call nothing.
+            // Calls from native functions use steps too: their callees may have no loops and make no calls.
             if matches!(step, Step::Continue) {
                 if steps::turn_is_due() {
                     self.end_slice();
@@ -281,7 +281,7 @@ impl Fiber {
             }
             Event::Done(value) => self.end_coroutine(Ok(value)),
             Event::Throw(error) => self.unwind(error),
-            // What cleanup yields has no consumer.
+            // A value that cleanup yields has no consumer.
             Event::Yield(_) if matches!(self.co.delivery, Delivery::Nowhere(_)) => Step::Continue,
             Event::Yield(value) => {
                 self.switch_back(Ok(value));
@@ -302,7 +302,7 @@ impl Fiber {
         });
     }
 
-    /// Whether cleanup runs in a task that is to stop.
+    /// Returns whether cleanup runs in a task that is to stop.
     fn cleans_up(&self) -> bool {
         let task = self.cx.task();
         let runs = |co: &Coroutine| co.frames.iter().any(|frame| co.cleaning(frame).is_some());
@@ -336,11 +336,11 @@ impl Fiber {
                 Some(Request::Resume(generator)) => self.resume(&generator, Delivery::Native),
                 Some(Request::GiveWay) => {
                     self.cx.0.link.reply.set(Some(Ok(Value::NIL)));
-                    // This step uses up the slice.
+                    // This step ends the slice.
                     self.fuel = 1;
                     Step::Continue
                 }
-                // What it collects while it waits may have passed the memory limit.
+                // Values collected during the wait may exceed the memory limit.
                 None => match memory::settle()
                     .map_err(Error::from)
                     .err()
@@ -360,7 +360,7 @@ impl Fiber {
         }
     }
 
-    /// The error of a program whose tasks all wait for each other. The task that it began with gets it.
+    /// Returns the deadlock error if all tasks wait for each other. Only the root task receives it.
     fn deadlock(&self) -> Option<Error> {
         if self.cx.task().parent().is_some() || !crate::scheduler::take_deadlock() {
             return None;
@@ -394,7 +394,7 @@ impl Fiber {
         }
     }
 
-    /// The frame of the native function that ended stays until its result is delivered.
+    /// Removes a finished native function; its frame stays until its result is delivered.
     pub(crate) fn pop_native(&mut self) {
         self.co.natives.pop();
     }
@@ -417,20 +417,20 @@ impl Fiber {
         }
     }
 
-    /// First register above everything in use.
+    /// Returns the first register above all registers in use.
     fn free_register(&self) -> usize {
         self.co
             .frames
             .iter()
             .rev()
             .find(|f| f.flags & NATIVE == 0)
-            // SAFETY: the VM keeps functions alive.
+            // SAFETY: functions live as long as the VM.
             .map_or(1, |f| f.base as usize + unsafe { (*f.proto).registers as usize })
             .max(self.co.frames.last().map_or(1, |f| f.base as usize))
             + 1
     }
 
-    /// Calls a function for the native one on top, which gets the result in the mailbox.
+    /// Calls a function for the topmost native function, which receives the result in the mailbox.
     pub(crate) fn call_from_native(&mut self, callee: Value, args: crate::cx::CallArgs) {
         let callee = match crate::closure::tool_caller(&self.cx.0.vm, &callee) {
             Some(builtin) => Partial::value(builtin, vec![callee]),
@@ -489,7 +489,7 @@ impl Fiber {
         }
         let proto: *const Proto = &raw const *closure.proto;
         let closure: *const Closure = closure;
-        // SAFETY: the VM keeps functions alive.
+        // SAFETY: functions live as long as the VM.
         let proto_ref = unsafe { &*proto };
         if proto_ref.generator {
             let value = self.make_generator(proto_ref, callee, args.into_iter());
@@ -520,7 +520,7 @@ impl Fiber {
 
     // ---- generators ----
 
-    /// Makes the generator of a call.
+    /// Creates the generator of a call.
     pub(crate) fn make_generator(
         &self,
         proto: &Proto,
@@ -541,7 +541,7 @@ impl Fiber {
         }
         let taken = g.coroutine.borrow_mut().take();
         let Some(mut co) = taken else {
-            // Ended, or running further out.
+            // Ended, or running in an outer coroutine.
             let result = if g.done.get() {
                 Ok(Value::ABSENT)
             } else {
@@ -560,16 +560,16 @@ impl Fiber {
         Step::Continue
     }
 
-    /// Switches to a generator for a `for` loop of the running function, whose next item goes to `register`. False when there
-    /// is an error to throw instead. Either way, a function of the program is on top.
+    /// Switches to a generator for a `for` loop of the running function, whose next item goes to `register`. Returns
+    /// false if there is an error to throw instead. In both cases a function of the program is on top afterwards.
     pub(crate) fn resume_for_loop(&mut self, generator: &Value, register: usize) -> bool {
         // Delivery to a register never ends the fiber.
         let _ = self.resume(generator, Delivery::Register(register));
         self.thrown.is_none()
     }
 
-    /// Suspends the running generator and hands `value` to the `for` loop that resumed it, which is on top then. False when it
-    /// was somebody else: nothing has happened.
+    /// Suspends the running generator and passes `value` to the `for` loop that resumed it, which is on top afterwards.
+    /// Returns false, without any effect, if it was not resumed by a loop.
     pub(crate) fn yield_to_loop(&mut self, value: &mut Value) -> bool {
         let to_loop = matches!(self.co.delivery, Delivery::Register(_)) && !self.outer.is_empty();
         if to_loop {
@@ -578,13 +578,13 @@ impl Fiber {
         to_loop
     }
 
-    /// Runs a generator to its next value, which goes to the native function on top.
+    /// Runs a generator to its next value, which goes to the topmost native function.
     pub(crate) fn resume_for_native(&mut self, generator: &Value) {
         // Delivery to a native function never ends the fiber.
         let _ = self.resume(generator, Delivery::Native);
     }
 
-    /// Waits for a future whose result goes to the native function on top.
+    /// Waits for a future whose result goes to the topmost native function.
     pub(crate) fn push_waiting(&mut self, future: NativeFuture) {
         let base = self.free_register() + 1;
         self.push_native(Native::Future(future), base as u32, TO_NATIVE);
@@ -600,7 +600,7 @@ impl Fiber {
                 self.co.stack[register].put(value);
                 Step::Continue
             }
-            // Not at once: an error may pass through thousands of generators that wait for each other.
+            // Deferred: an error may pass through thousands of generators that wait for each other.
             (Delivery::Register(_), Err(error)) => {
                 self.thrown = Some(error);
                 Step::Continue
@@ -610,7 +610,7 @@ impl Fiber {
                 self.cleanups.put_back(interlude.next);
                 self.cx.0.link.reply.set(interlude.reply);
                 match result {
-                    // Nobody waits for an error of cleanup, but what ends or interrupts the program goes on.
+                    // Errors of cleanup are dropped, except those that end or interrupt the program.
                     Err(error) if error.is_interruption() => self.thrown = Some(error),
                     _ => {}
                 }
@@ -619,8 +619,9 @@ impl Fiber {
         }
     }
 
-    /// Begins with the cleanup of the generator that was dropped first. It runs on its own stack, above the code that
-    /// dropped it, which goes on afterwards. When too many wait for each other, the rest waits for its turn.
+    /// Starts the cleanup of the generator that was dropped first. It runs on its own stack, above the code that
+    /// dropped it, which continues afterwards. If too many coroutines wait for each other, the remaining cleanup is
+    /// postponed.
     #[cold]
     fn begin_cleanup(&mut self) -> Option<Step> {
         if !self.may_clean_up() {
@@ -631,19 +632,19 @@ impl Fiber {
         co.delivery = Delivery::Nowhere(Interlude { reply: self.cx.0.link.reply.take(), next, limit });
         let below = std::mem::replace(&mut self.co, co);
         self.outer.push(below);
-        // A native function on top drives another fiber, which has been told to end.
+        // A native function on top drives another fiber, in which the error that ends it is already set.
         if self.co.frames.last().is_some_and(|frame| frame.flags & NATIVE != 0) {
             return Some(Step::Continue);
         }
         Some(self.unwind(Error::new(ErrorKind::Abort)))
     }
 
-    /// Whether cleanup is to be run, and there is room for its stack and for those of generators that it pulls.
+    /// Returns whether cleanup is pending and there is room for its stack and for those of generators that it pulls.
     fn may_clean_up(&self) -> bool {
         self.cleanups.waiting() && self.outer.len() < MAX_COROUTINES / 2
     }
 
-    /// Suspends the running generator and hands `value` to whoever resumed it.
+    /// Suspends the running generator and passes `value` to the code that resumed it.
     fn switch_back(&mut self, value: Result<Value>) {
         let Some(below) = self.outer.pop() else { return };
         let mut co = std::mem::replace(&mut self.co, below);
@@ -655,7 +656,7 @@ impl Fiber {
         self.deliver(delivery, value);
     }
 
-    /// The current coroutine has ended.
+    /// Ends the current coroutine.
     fn end_coroutine(&mut self, result: Result<Value>) -> Step {
         let Some(below) = self.outer.pop() else { return Step::Done(result) };
         let mut co = std::mem::replace(&mut self.co, below);
@@ -664,14 +665,14 @@ impl Fiber {
             generator.done.set(true);
         }
         drop(co);
-        // What a generator returns is dropped.
+        // The return value of a generator is dropped.
         self.deliver(delivery, result.map(|_| Value::ABSENT))
     }
 
     // ---- errors ----
 
-    /// Reports whether the program handles an effect in doubt, as soon as that is known: a native function that called the
-    /// program may handle its error, and so may the parent of a task.
+    /// Reports whether the program handles an effect in doubt, as soon as that is certain: a native function that
+    /// called the program may handle its error, and so may the parent of a task.
     #[cold]
     fn settle_doubt(&self) {
         let stacks = std::iter::once(&self.co).chain(self.outer.iter().rev());
@@ -685,7 +686,7 @@ impl Fiber {
                     return self.cx.vm().system().settle_doubt(true);
                 }
             }
-            // The function that starts the program passes its errors on.
+            // The function that starts the program propagates its errors.
             if frame.flags & TO_NATIVE != 0 && frames.peek().is_some_and(|below| below.flags & ENTRY == 0) {
                 return;
             }
@@ -695,7 +696,7 @@ impl Fiber {
         }
     }
 
-    /// Finds who handles `error` and goes on there.
+    /// Finds the handler of `error` and continues there.
     fn unwind(&mut self, mut error: Error) -> Step {
         if error.facts().is_some() {
             self.cx.state::<Failures>().learn(&error);
@@ -709,8 +710,8 @@ impl Fiber {
                 return self.end_coroutine(Err(error));
             };
             if frame.flags & NATIVE != 0 {
-                // The native function never saw the error: it was thrown beside it (an interruption). Nor does it
-                // see the result of a call that has ended already.
+                // The native function never received the error, which was thrown from outside (an interruption). It
+                // does not receive the result of a completed call either.
                 self.cx.0.link.reply.set(None);
                 self.co.natives.pop();
                 self.co.frames.pop();
@@ -723,7 +724,7 @@ impl Fiber {
                 }
                 continue;
             }
-            // SAFETY: the VM keeps functions alive; a frame's pc points behind the failing instruction.
+            // SAFETY: functions live as long as the VM; a frame's pc points after the failing instruction.
             let (proto, pc) = unsafe {
                 let proto = &*frame.proto;
                 (proto, frame.pc.offset_from(proto.code.as_ptr()).max(1) as usize - 1)
@@ -754,13 +755,13 @@ impl Fiber {
                 };
                 self.co.stack[register].put(value);
                 if let Some(frame) = self.co.frames.last_mut() {
-                    // SAFETY: handler targets lie in the function (checked by the verifier's caller).
+                    // SAFETY: handler targets are inside the function (checked by the verifier's caller).
                     frame.pc = unsafe { proto.code.as_ptr().add(handler.target as usize) };
                 }
                 return Step::Continue;
             }
             if let Some((_, place)) = cleaning {
-                // What cleanup throws does not make a task go on that has to stop.
+                // An error of cleanup must not resume a task that has to stop.
                 error = Held::take(&self.co.stack[place]);
                 continue;
             }
@@ -781,7 +782,8 @@ impl Fiber {
         }
     }
 
-    /// A captured variable was made: cycles may have to be collected. Not here, but where the fiber pauses.
+    /// Called when a captured variable was created: a collection of cycles may be due. It runs when the fiber pauses,
+    /// not here.
     #[inline(always)]
     pub(crate) fn made_variable(&mut self) {
         if crate::cycles::is_due() {
@@ -790,7 +792,7 @@ impl Fiber {
         }
     }
 
-    /// Bulk work has used up the slice: the next step pauses.
+    /// Ends the slice after bulk work: the next step pauses.
     #[cold]
     #[inline(never)]
     pub(crate) fn end_slice(&mut self) {
@@ -798,10 +800,10 @@ impl Fiber {
         self.fuel = 1;
     }
 
-    /// A slice of steps is used up: look after everything else.
+    /// At the end of a slice: collects cycles, checks deadlines and yields.
     fn pause(&mut self) -> Step {
         if let Some(left) = self.cut_short.take() {
-            // Cleanup of generators in them runs at the next step.
+            // Cleanup of garbage generators runs at the next step.
             crate::cycles::collect_if_due();
             // Collections do not change when tasks take turns.
             if left > 1 {
@@ -831,8 +833,8 @@ impl Fiber {
         if self.others_run() || self.is_turn_of_host(is_long) { Step::Yielded } else { Step::Continue }
     }
 
-    /// Whether other futures of the thread get their turn, which belong to the host: a timeout around the run, a second run.
-    /// With a journal they do not, so that a replay takes its turns at the same places.
+    /// Returns whether to yield to the host's futures on this thread: a timeout around the run, a second run. Never
+    /// with a journal, so that a replay yields at the same points.
     fn is_turn_of_host(&mut self, is_long: bool) -> bool {
         self.slices += 1;
         if self.slices < HOST_TURN && !is_long {
@@ -842,10 +844,10 @@ impl Fiber {
         !crate::scheduler::follows_outside()
     }
 
-    /// The fiber's result, unless dropped generators have cleanup to run first.
+    /// Returns the fiber's result, unless dropped generators have cleanup to run first.
     fn finish(&mut self, result: Result<Value>) -> Option<Result<Value>> {
         let result = match (self.ended.take(), result) {
-            // What ends the program during the last cleanup counts, unless it has failed before.
+            // An error that ends the program during the last cleanup is its result, unless it has failed before.
             (Some(Err(earlier)), _) => Err(earlier),
             (_, result) => result,
         };
@@ -855,13 +857,14 @@ impl Fiber {
             return None;
         }
         Some(result.map_err(|mut error| {
-            // SAFETY: addresses of functions alone are noted; the VM keeps functions alive, and this fiber holds the VM.
+            // SAFETY: the trace holds only addresses of functions; functions live as long as the VM, and this fiber holds
+            // the VM.
             error.resolve_trace(|function, pc| unsafe { crate::cx::passed(function, pc) });
             error
         }))
     }
 
-    /// Arms the timer for the earliest deadline. True if one has passed already.
+    /// Sets the timer for the earliest deadline. Returns true if one has already passed.
     fn watch_deadline(&mut self, context: &mut Context<'_>) -> bool {
         let Some(at) = self.cx.task().next_deadline() else {
             self.timer = None;
@@ -887,7 +890,7 @@ impl Future for Fiber {
         if this.version != this.cx.vm().version.get() {
             this.refresh_tables();
         }
-        // A fiber may be polled by a native function of another one.
+        // A fiber may be polled by a native function of another fiber.
         let before = this.cx.vm().running.replace(Some(this.cx.task().clone()));
         let nested = before.is_some();
         this.nested = nested;
@@ -934,7 +937,7 @@ impl Fiber {
                     }
                     let _calm = native::Calm::new();
                     if is_root {
-                        // What was printed shows while the program waits.
+                        // Show the output while the program waits.
                         let _ = this.cx.vm().system.flush();
                         this.cx.vm().interrupt().register(context.waker());
                         if this.cx.vm().is_interrupted() {
@@ -959,7 +962,8 @@ impl Fiber {
     }
 }
 
-/// Notes that an error passed an instruction of a function. What is thrown on behind cleanup has passed the function already.
+/// Records that an error passed an instruction of a function. An error rethrown after cleanup was already recorded for
+/// the function.
 fn note_passed(error: &mut Error, proto: &Proto, pc: usize) {
     let function = (&raw const *proto).cast();
     if proto.code[pc].op() != Op::Rethrow || !error.passed_last(function) {
@@ -967,7 +971,7 @@ fn note_passed(error: &mut Error, proto: &Proto, pc: usize) {
     }
 }
 
-/// An instance of a struct from a dict of fields; fields that are not declared are dropped.
+/// Creates an instance of a struct from a dict of fields; undeclared fields are dropped.
 pub(crate) fn construct(ty: &harn_value::Ref<harn_value::StructType>, fields: Value) -> Result<Value> {
     let Some(dict) = fields.to_dict() else {
         return Err(Error::type_error(format!(

@@ -1,4 +1,4 @@
-//! Generators and streams: functions that run on a stack of their own and hand out values.
+//! Generators and streams: functions that run on a separate stack and yield values.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -18,16 +18,16 @@ pub struct Generator {
     stream: bool,
     /// The VM that may resume it.
     pub(crate) vm: Rc<VmId>,
-    /// Where its stack goes if it is dropped half-way, and its number there; nothing for a function without cleanup
-    /// blocks.
+    /// The queue that receives its stack if it is dropped before it ends, and its number there; empty for a function
+    /// without cleanup blocks.
     cleanups: Weak<Cleanups>,
     number: u64,
 }
 
 impl Generator {
-    /// A generator of the function `proto` that will run on `coroutine`.
+    /// Creates a generator of the function `proto` that will run on `coroutine`.
     pub(crate) fn value(coroutine: Box<Coroutine>, proto: &Proto, cleanups: &Rc<Cleanups>) -> Value {
-        // Only the function itself suspends, so its own blocks are the only ones that can be pending.
+        // Only the function itself suspends, so only its own blocks can be pending.
         let has_cleanup = proto.handlers.iter().any(|h| h.kind == HandlerKind::Finally);
         let number = if has_cleanup { cleanups.number() } else { 0 };
         let value = Value::foreign(Generator {
@@ -44,7 +44,7 @@ impl Generator {
         value
     }
 
-    /// Ends it where it is suspended; its cleanup blocks are to run. Nothing happens while it runs and after its end.
+    /// Ends a suspended generator and queues its cleanup blocks. No effect while it runs or after its end.
     pub(crate) fn close(&self) {
         if let Some(rest) = self.end()
             && let Some(cleanups) = self.cleanups.upgrade()
@@ -53,7 +53,7 @@ impl Generator {
         }
     }
 
-    /// Ends it where it is suspended; its stack, unless it runs or has ended.
+    /// Ends a suspended generator and returns its stack; `None` while it runs and after its end.
     pub(crate) fn end(&self) -> Option<Box<Coroutine>> {
         let rest = self.coroutine.borrow_mut().take();
         if rest.is_some() {
@@ -82,7 +82,7 @@ impl Foreign for Generator {
     }
 
     fn trace(&self, visit: &mut dyn FnMut(&Value)) {
-        // While it runs, its stack belongs to the fiber.
+        // While it runs, the fiber owns its stack.
         if let Ok(coroutine) = self.coroutine.try_borrow()
             && let Some(coroutine) = &*coroutine
         {
@@ -91,7 +91,7 @@ impl Foreign for Generator {
     }
 
     fn finalize(&self) -> bool {
-        // Without its VM the functions on the stack are gone.
+        // Without its VM, the functions on the stack no longer exist.
         let Some(cleanups) = self.cleanups.upgrade().filter(|cleanups| cleanups.is_open()) else {
             return false;
         };

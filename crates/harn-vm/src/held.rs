@@ -1,4 +1,4 @@
-//! [`Held`]: an error in a register.
+//! [`Held`]: an error stored in a register.
 
 use std::cell::RefCell;
 
@@ -6,7 +6,7 @@ use harn_value::Value;
 
 use crate::error::{Error, ErrorKind};
 
-/// An error kept in a register while a `finally` block runs.
+/// An error in a register while a `finally` block runs.
 pub(crate) struct Held(RefCell<Option<Error>>);
 
 impl Held {
@@ -14,12 +14,12 @@ impl Held {
         Value::foreign(Held(RefCell::new(Some(error))))
     }
 
-    /// Whether it is an error that is still to be thrown again.
+    /// Returns whether the value is an error that has not been rethrown yet.
     pub(crate) fn holds(value: &Value) -> bool {
         value.downcast::<Held>().is_some_and(|held| held.0.borrow().is_some())
     }
 
-    /// The error, to be thrown again.
+    /// Takes the error to rethrow it.
     pub(crate) fn take(value: &Value) -> Error {
         value
             .downcast::<Held>()
@@ -27,7 +27,7 @@ impl Held {
             .unwrap_or_else(|| Error::new(ErrorKind::Abort))
     }
 
-    /// The value that `catch` binds.
+    /// Returns the value that `catch` binds.
     pub(crate) fn caught(value: &Value) -> Value {
         value
             .downcast::<Held>()

@@ -1,16 +1,15 @@
-//! The interpreter loop: a plain synchronous function that runs instructions until something happens
-//! that it cannot do itself.
+//! The interpreter loop: a synchronous function that runs instructions until one requires the fiber.
 //!
 //! # Safety
-//! Registers, constants and code are reached through raw pointers. What makes that sound:
-//! [`verify`](crate::verify::verify) has checked register numbers, jumps and constant
-//! numbers of every function; a frame's registers lie inside the stack, which grows only in calls
-//! (after which `regs` is computed anew); the VM keeps every function alive. References made from
-//! `regs` never live across an instruction that runs other code of the program.
+//! Registers, constants and code are accessed through raw pointers. This is sound because
+//! [`verify`](crate::verify::verify) has checked register numbers, jumps and constant numbers of every function; a
+//! frame's registers are inside the stack, which grows only in calls (after which `regs` is recomputed); the VM keeps
+//! every function alive. References made from `regs` never live across an instruction that runs other code of the
+//! program.
 //!
-//! Native code that was stopped unwinds through this loop (`native.rs`), so every instruction that calls what walks
-//! data saves `pc` first: the error is thrown there. Without that it would be thrown at an earlier instruction of
-//! the function, which is wrong and harmless.
+//! Native code that is stopped unwinds through this loop (`native.rs`), so every instruction that calls code that
+//! traverses data saves `pc` first: the error is thrown there. Otherwise it would be thrown at an earlier instruction
+//! of the function, which is wrong but memory-safe.
 
 #![allow(clippy::needless_borrow, reason = "references to what a raw pointer points at are made visibly")]
 #![allow(clippy::collapsible_if, reason = "the outer test is the fast path, the inner one the slow call")]
@@ -36,26 +35,26 @@ use crate::vm_id::of_another_vm;
 pub(crate) enum Event {
     /// A native function that may wait was called; its result goes to the register before the base.
     Native(NativeFuture, u32),
-    /// A native function was called or has returned without a wait: go on with what is on top.
+    /// A native function was called or has returned without waiting: continue with the topmost frame.
     Continue,
-    /// Another coroutine is the running one; a function of the program is on top.
+    /// Another coroutine is running; a function of the program is on top.
     Switched,
     /// A native function has ended; its frame is on top.
     Returned(Result<Value>),
-    /// A function called by a native function has returned.
+    /// A function that a native function called has returned.
     ToNative(Value),
     /// The first function of the coroutine has returned.
     Done(Value),
     /// An error.
     Throw(Error),
-    /// The generator hands out a value.
+    /// The generator yields a value.
     Yield(Value),
     /// The slice of steps is used up.
     Pause,
 }
 
 impl Fiber {
-    /// Runs the topmost frame, and what its loops over generators switch to.
+    /// Runs the topmost frame, and the coroutines that its loops over generators switch to.
     pub(crate) fn run(&mut self) -> Event {
         loop {
             match self.run_coroutine() {
@@ -73,10 +72,11 @@ impl Fiber {
         let mut regs: *mut Value;
         let mut consts: *const Value;
         let mut proto: *const Proto;
-        // The coroutine stays the same one until this function returns: one that changes costs the loop registers.
+        // The coroutine does not change until this function returns: a variable one would cost the loop machine
+        // registers.
         let co: *mut Coroutine = &raw mut *self.co;
 
-        // Frames and stack of the coroutine, for unsafe blocks: see above; the references are used at once.
+        // Frames and stack of the coroutine, for unsafe blocks: see above; the references are used immediately.
         macro_rules! frames {
             () => {
                 (&mut (*co).frames)
@@ -90,7 +90,7 @@ impl Fiber {
         // Loads the state of the topmost frame.
         macro_rules! load_frame {
             () => {{
-                // SAFETY: `run` is called with a script frame on top.
+                // SAFETY: `run` is called with a frame of the program on top.
                 unsafe {
                     let at = (&(*co).frames).len() - 1;
                     let frame = frames!().get_unchecked(at);
@@ -110,7 +110,7 @@ impl Fiber {
                 }
             }};
         }
-        // SAFETY (all four): see the head of the file.
+        // SAFETY (all four): see the module documentation.
         macro_rules! reg {
             ($i:expr) => {
                 (unsafe { &mut *regs.add($i) })
@@ -135,7 +135,7 @@ impl Fiber {
                 }
             };
         }
-        // After an instruction that may have made something large: the next call or backward jump ends the slice.
+        // After an instruction that may have created a large value: the next call or backward jump ends the slice.
         macro_rules! settle {
             () => {
                 if harn_value::steps::turn_is_due() {
@@ -192,7 +192,7 @@ impl Fiber {
                 } else {
                     save_pc!();
                     let to: *mut Value = reg!($ins.a());
-                    // SAFETY: registers and constants are live, and `l` and `r` are not used behind this.
+                    // SAFETY: registers and constants are live, and `l` and `r` are not used afterwards.
                     check!(unsafe { add_odd(to, l, r) });
                     settle!();
                 }
@@ -244,7 +244,7 @@ impl Fiber {
                 }
             }};
         }
-        // Compares register a with the int in operand b.
+        // Compares register `a` with the int in operand `b`.
         macro_rules! compare_int {
             ($ins:expr, $op:tt, $slow:expr) => {{
                 let l = &*reg!($ins.a());
@@ -297,11 +297,12 @@ impl Fiber {
                 }
             };
         }
-        // Enters a closure of the program whose arguments lie behind register `a`.
+        // Enters a closure of the program whose arguments are after register `a`.
         macro_rules! enter {
             ($a:expr, $count:expr, $closure:expr) => {{
                 let closure: *const Closure = $closure;
-                // SAFETY: the VM keeps functions alive, and the callee's register or the function table the closure.
+                // SAFETY: functions live as long as the VM; the callee's register or the function table holds the
+                // closure.
                 let hot: *const Hot = unsafe { &raw const (*closure).hot };
                 let (a, count): (usize, usize) = ($a, $count);
                 // SAFETY (all of this): as above; `regs` is the base of the topmost frame.
@@ -343,7 +344,7 @@ impl Fiber {
             ($called:expr) => {{
                 save_pc!();
                 match $called {
-                    // Spread arguments may have moved the stack: a cold call leaves no register pointer valid.
+                    // Spread arguments may have moved the stack: no register pointer is valid after a slow-path call.
                     Ok(Called::Value) => regs = self.registers(),
                     Ok(Called::Frame) => load_frame!(),
                     Ok(Called::Native(future, base)) => return Event::Native(future, base),
@@ -355,7 +356,7 @@ impl Fiber {
 
         load_frame!();
         loop {
-            // SAFETY: the verifier proved that code does not fall off its end.
+            // SAFETY: the verifier proved that execution cannot run past the end of the code.
             let ins = unsafe { *pc };
             debug_assert!(std::ptr::eq(regs, self.registers()), "{ins:?} after a call that moved the stack");
             pc = unsafe { pc.add(1) };
@@ -425,7 +426,7 @@ impl Fiber {
                     let holder =
                         if ins.op() == Op::AddCell { &*reg!(ins.a()) } else { self.upvalue(ins.a()) };
                     let Some(cell) = Variable::of(holder) else { continue };
-                    // SAFETY: no other reference into the cell is held; the sum runs no code of the program.
+                    // SAFETY: no other reference into the cell is held; the addition runs no code of the program.
                     let place = unsafe { &mut *cell.place() };
                     let right = &*reg!(ins.b());
                     if place.tag() == Tag::Int
@@ -599,7 +600,7 @@ impl Fiber {
                             reg!(a + 2).put_counted(item);
                             jump!(ins);
                         } else {
-                            // SAFETY: the compiler puts one instruction behind, and more code behind that.
+                            // SAFETY: the compiler puts one instruction after this one, and more code after that.
                             pc = unsafe { pc.add(1) };
                         }
                     } else {
@@ -627,7 +628,7 @@ impl Fiber {
                 }
 
                 Op::EndLoop => {
-                    // A loop that was left stops what it took its items from, whoever else may hold it.
+                    // Leaving a loop stops its source, even if other references to it exist.
                     if let Some(generator) = reg!(ins.a()).downcast::<Generator>() {
                         generator.close();
                     } else {
@@ -667,7 +668,7 @@ impl Fiber {
                     _ => called!(self.call_other(regs, ins.a(), ins.b(), ins.c(), proto)),
                 },
                 Op::CallLocal => match Closure::of(reg!(ins.c())) {
-                    // The callee's variable keeps it alive: nothing assigns that before the call returns.
+                    // The callee's variable holds it: nothing assigns the variable before the call returns.
                     Some(closure) if closure.hot.plain && closure.hot.vm == self.vm => {
                         enter!(ins.a(), ins.b(), closure);
                     }
@@ -682,14 +683,14 @@ impl Fiber {
                 },
                 Op::CallBuiltin => {
                     let entry = constant!(ins.c()).as_native();
-                    // SAFETY: the compiler emits this for constants made by `Builtin::value` only.
+                    // SAFETY: the compiler emits this only for constants made by `Builtin::value`.
                     let builtin = unsafe { &*entry.unwrap_unchecked().cast::<Builtin>() };
                     match builtin.run {
                         Run::Sync(f) => {
                             let count = ins.b();
                             self.cx.0.caller.set(proto);
                             self.cx.0.call.set(pc);
-                            // SAFETY: the arguments lie in the frame.
+                            // SAFETY: the arguments are in the frame.
                             let args =
                                 unsafe { std::slice::from_raw_parts_mut(regs.add(ins.a() + 1), count) };
                             save_pc!();
@@ -723,9 +724,9 @@ impl Fiber {
                             }
                         }
                         let closure = site.target.get().cast::<Closure>();
-                        // SAFETY: alive by the invariant of `MethodSite::target`.
-                        // A method with captured variables may be replaced while it runs: the callee's register keeps
-                        // it. One without is a constant of the function that declares it.
+                        // SAFETY: alive by the invariant of `MethodSite::target`. A method with captured variables may
+                        // be replaced while it runs; the callee's register holds it. A method without captures is a
+                        // constant of the function that declares it.
                         if unsafe { !(&(*closure).upvalues).is_empty() } {
                             self.keep_method(regs, ins.a(), site);
                         }
@@ -739,7 +740,7 @@ impl Fiber {
                                 let count = ins.b();
                                 self.cx.0.caller.set(proto);
                                 self.cx.0.call.set(pc);
-                                // SAFETY: the arguments lie in the frame.
+                                // SAFETY: the arguments are in the frame.
                                 let args =
                                     unsafe { std::slice::from_raw_parts_mut(regs.add(ins.a() + 1), count) };
                                 save_pc!();
@@ -805,16 +806,16 @@ impl Fiber {
                             save_pc!();
                             let target: *const Proto = Rc::as_ptr(&closure.proto);
                             let closure: *const Closure = closure;
-                            // SAFETY: the VM keeps functions alive.
+                            // SAFETY: functions live as long as the VM.
                             let target_ref = unsafe { &*target };
                             let count = ins.b();
                             let at = self.co.frames.len() - 1;
                             // SAFETY: there is a frame.
                             let base = unsafe { self.co.frames.get_unchecked(at).base } as usize;
-                            // Callee and arguments move down; the rest of the frame is cleared.
+                            // Move callee and arguments down; clear the other registers of the frame.
                             for i in 0..=count {
                                 let v = reg!(ins.a() + i).take();
-                                // SAFETY: the register before the frame receives the callee, which keeps it alive.
+                                // SAFETY: the register before the frame receives the callee and holds it.
                                 unsafe { (*regs.add(i).sub(1)).put(v) };
                             }
                             // SAFETY: the registers of the running function.
@@ -863,12 +864,12 @@ impl Fiber {
                         tags |= reg!(i).tag_bits();
                     }
                     if tags & Value::HEAP_BITS != 0 {
-                        // What was declared last is dropped first, as everywhere.
+                        // The variable declared last is dropped first, as everywhere.
                         for i in (0..size).rev() {
                             reg!(i).release();
                         }
                     }
-                    // SAFETY: the frame of the running function is there; its memory stays.
+                    // SAFETY: the frame of the running function exists; its memory stays allocated.
                     let frame = unsafe {
                         let at = (&(*co).frames).len() - 1;
                         frames!().set_len(at);
@@ -899,7 +900,7 @@ impl Fiber {
                         };
                     }
                     // SAFETY: the register before the frame belongs to the caller, a function of the program whose
-                    // frame is below: this one is not the first (`ENTRY`), and not called by a native one.
+                    // frame is below: this frame is not the first (`ENTRY`) and was not pushed by a native function.
                     unsafe {
                         (*regs.sub(1)).put_counted(result);
                         let caller = frame.sub(1);
@@ -961,7 +962,8 @@ impl Fiber {
                             settle!();
                         }
                         Spread::Iter(iter) => {
-                            // The list comes back in place of the spread value, then replaces the list.
+                            // The future returns the list in the register of the spread value; the list then moves to
+                            // its own register.
                             let list = reg!(ins.a()).take();
                             let cx = self.cx.clone();
                             let future: NativeFuture = Box::pin(async move {
@@ -1007,7 +1009,7 @@ impl Fiber {
                 Op::DictSpread => {
                     let v = reg!(ins.b()).take();
                     if v.as_dict().is_some() && reg!(ins.a()).as_dict().is_some_and(|dict| dict.is_empty()) {
-                        // Shared until one of them changes; moved when the other one is gone.
+                        // Shared until one of them changes; moved if the other reference is gone.
                         reg!(ins.a()).put(v);
                         continue;
                     }
@@ -1019,7 +1021,7 @@ impl Fiber {
                 Op::NewStruct => {
                     // SAFETY: the verifier checked the number.
                     let ty = unsafe { (&(*proto).structs).get_unchecked(ins.c()) }.clone();
-                    // SAFETY: the fields lie in the frame.
+                    // SAFETY: the fields are in the frame.
                     let slots = take_values(unsafe { regs.add(ins.b()) }, ty.fields.len());
                     reg!(ins.a()).put(StructValue { ty, slots, extra: None }.into());
                 }
@@ -1035,7 +1037,7 @@ impl Fiber {
                     let fields = if k & TAKE as usize != 0 {
                         reg!(count).as_list().map(|l| l.iter().cloned().collect()).unwrap_or_default()
                     } else {
-                        // SAFETY: the payload lies in the frame.
+                        // SAFETY: the payload is in the frame.
                         take_values(unsafe { regs.add(ins.a() + 1) }, count)
                     };
                     let v = EnumValue { ty: model.ty.clone(), variant: model.variant, fields };
@@ -1158,7 +1160,7 @@ impl Fiber {
                     let k = ins.c();
                     let Some(name) = constant!(k & (TAKE as usize - 1)).as_str() else { continue };
                     let v = if k & TAKE as usize != 0 { reg!(ins.b()).take() } else { reg!(ins.b()).clone() };
-                    // SAFETY: used at once.
+                    // SAFETY: used immediately.
                     let place = unsafe { ops::place(regs.add(ins.a())) };
                     check!(ops::set_field(place, name, v));
                     settle!();
@@ -1167,7 +1169,7 @@ impl Fiber {
                     let c = ins.c();
                     let value = c & (TAKE as usize - 1);
                     let v = if c & TAKE as usize != 0 { reg!(value).take() } else { reg!(value).clone() };
-                    // SAFETY: used at once.
+                    // SAFETY: used immediately.
                     let place = unsafe { ops::place(regs.add(ins.a())) };
                     let index = &*reg!(ins.b());
                     if index.tag() == Tag::Int
@@ -1194,7 +1196,7 @@ impl Fiber {
                     // SAFETY: the verifier checked the number.
                     let path = unsafe { (&(*proto).paths).get_unchecked(c & (TAKE as usize - 1)) };
                     let v = if c & TAKE as usize != 0 { reg!(ins.b()).take() } else { reg!(ins.b()).clone() };
-                    // SAFETY: used at once.
+                    // SAFETY: used immediately.
                     let place = unsafe { ops::place(regs.add(ins.a())) };
                     check!(ops::set_path(place, path, regs, v));
                     settle!();
@@ -1230,7 +1232,7 @@ impl Fiber {
                 }
                 Op::AddToCell => {
                     let right = ins.c();
-                    // SAFETY: used at once.
+                    // SAFETY: used immediately.
                     let place = unsafe { ops::place(regs.add(ins.a())) };
                     let old = reg!(ins.b());
                     if old.tag() == Tag::Int
@@ -1377,10 +1379,10 @@ impl Fiber {
                     let ty = unsafe { (&(*proto).structs).get_unchecked(ins.c()) };
                     if let Some(name) = reg!(ins.b()).as_str() {
                         let method = reg!(ins.a()).clone();
-                        // SAFETY: a replaced method begins a new epoch below, and running calls of it keep it alive.
+                        // SAFETY: a replaced method starts a new epoch below, and running calls hold it.
                         let old = unsafe { ty.set_method(name.clone(), method) };
-                        // A method without captured variables is one value, however often its block runs.
-                        // Calls of it that are running keep what they need: see `CallMethod`.
+                        // A method without captured variables is always the same value, however often its block runs.
+                        // Running calls of a replaced method hold it: see `CallMethod`.
                         if old.is_some_and(|old| !old.same(reg!(ins.a()))) {
                             let epoch = &self.cx.0.vm.method_epoch;
                             epoch.set(epoch.get() + 1);
@@ -1397,15 +1399,15 @@ impl Fiber {
         }
     }
 
-    /// The registers of the topmost frame, where they are now.
+    /// Returns the current address of the topmost frame's registers.
     #[inline(always)]
     fn registers(&mut self) -> *mut Value {
         let base = self.co.frames.last().map_or(0, |f| f.base) as usize;
-        // SAFETY: a frame's registers lie inside the stack.
+        // SAFETY: a frame's registers are inside the stack.
         unsafe { self.co.stack.as_mut_ptr().add(base) }
     }
 
-    /// Makes room for one more frame, and for registers up to `top`.
+    /// Makes room for one more frame and for registers up to `top`.
     #[cold]
     #[inline(never)]
     fn make_room(&mut self, top: usize) -> Result<()> {
@@ -1416,8 +1418,8 @@ impl Fiber {
         if top > self.co.stack.len() { self.co.grow(top) } else { Ok(()) }
     }
 
-    /// Calls a generator function (false: its result is in place), or a function whose arguments have to be put in
-    /// order first (true: its frame is on top).
+    /// Calls a generator function (returns false: its result is in place), or a function whose arguments have to be
+    /// rearranged first (returns true: its frame is on top).
     #[inline(never)]
     fn enter_odd(
         &mut self,
@@ -1426,7 +1428,7 @@ impl Fiber {
         count: usize,
         closure: *const Closure,
     ) -> Result<bool> {
-        // SAFETY: the VM keeps functions alive.
+        // SAFETY: functions live as long as the VM.
         let callee = unsafe { &*Rc::as_ptr(&(*closure).proto) };
         if callee.generator {
             self.call_generator(regs, a, count, callee);
@@ -1448,8 +1450,8 @@ impl Fiber {
         Ok(true)
     }
 
-    /// The closure over `child` in the running function. (A function of its own: a closure of Rust over `regs` or
-    /// `self` would keep those in memory for the whole loop.)
+    /// Creates the closure over `child` in the running function. (A separate function: a Rust closure over `regs` or
+    /// `self` would force those into memory for the whole loop.)
     #[inline(never)]
     fn capture(&self, child: &Rc<Proto>, regs: *const Value) -> Value {
         let captured = |capture: &Capture| match *capture {
@@ -1463,15 +1465,15 @@ impl Fiber {
     #[inline(always)]
     fn upvalue(&self, index: usize) -> &Value {
         let at = self.co.frames.len() - 1;
-        // SAFETY: only functions with captures use this, and those run as closures; the verifier
-        // checked the number against the captures.
+        // SAFETY: only functions with captures use this, and they run as closures; the verifier checked the number
+        // against the captures.
         unsafe { (&(*self.co.frames.get_unchecked(at).closure).upvalues).get_unchecked(index) }
     }
 
     #[inline(always)]
     #[allow(clippy::mut_from_ref, reason = "module variables are shared cells of a single-threaded program")]
     fn global(&self, module: usize, index: usize) -> &mut Value {
-        // The tables are as long as the VM's (see `Fiber::globals`), and the compiler got the numbers from there.
+        // The tables have the length of the VM's (see `Fiber::globals`), from which the compiler got the numbers.
         debug_assert!(self.globals.get(module).is_some_and(|g| unsafe { (&**g).len() } > index));
         // SAFETY: by the lines above; no reference outlives an instruction.
         unsafe { (&mut **self.globals.get_unchecked(module)).get_unchecked_mut(index) }
@@ -1525,8 +1527,8 @@ fn get_index_fast(v: &Value, index: &Value) -> Option<Value> {
     Some(found.cloned().unwrap_or_default())
 }
 
-/// `v[index]` for what is no item of a list. A call, so that the frequent case needs few machine registers: one too many, and
-/// the place of the next instruction comes from memory.
+/// Slow path of `v[index]` for anything but an item of a list. A separate function, so that the fast path needs few
+/// machine registers: with one more, the address of the next instruction would be spilled to memory.
 #[inline(never)]
 fn get_index_odd(v: &Value, index: &Value) -> Result<Value> {
     match get_index_fast(v, index) {
@@ -1535,14 +1537,14 @@ fn get_index_odd(v: &Value, index: &Value) -> Result<Value> {
     }
 }
 
-/// `to = l + r` for what are no two numbers of a kind; a call, as [`get_index_odd`] is one. A text or list that
-/// grows in place is not copied.
+/// Slow path of `to = l + r` for anything but two numbers of the same type; a separate function like [`get_index_odd`].
+/// A string or list that grows in place is not copied.
 ///
 /// # Safety
 /// All three are live, and no other reference into them is held; `to` may be `l` or `r`.
 #[inline(never)]
 unsafe fn add_odd(to: *mut Value, l: *const Value, r: *const Value) -> Result<()> {
-    // SAFETY: by contract; `l` and `r` are no longer used where `to` is written.
+    // SAFETY: by contract; `l` and `r` are not used after `to` is written.
     unsafe {
         if std::ptr::eq(to, l) && !std::ptr::eq(l, r) && (*l).is_heap() {
             return ops::add_assign(&mut *to, &*r);

@@ -1,4 +1,4 @@
-//! What operators and accesses do when the interpreter's fast path does not apply.
+//! Slow paths of operators and accesses.
 
 use std::cmp::Ordering;
 
@@ -37,7 +37,7 @@ pub(crate) fn division_by_zero() -> Error {
     Error::plain("Division by zero")
 }
 
-/// `l op r` for all types.
+/// Computes `l op r` for all types.
 #[inline(never)]
 pub(crate) fn arith(op: Arith, l: &Value, r: &Value) -> Result<Value> {
     if let (Some(x), Some(y)) = (l.as_int(), r.as_int()) {
@@ -97,7 +97,7 @@ fn int_arith(op: Arith, x: i64, y: i64) -> Result<Value> {
         Arith::Sub => (x.checked_sub(y), "-"),
         Arith::Mul => (x.checked_mul(y), "*"),
         Arith::Div | Arith::Rem if y == 0 => return Err(division_by_zero()),
-        // The smallest int divided by -1 is itself, as the language says.
+        // The smallest int divided by -1 wraps to itself, as the language defines.
         Arith::Div => (Some(x.wrapping_div(y)), "/"),
         Arith::Rem => (Some(x.wrapping_rem(y)), "%"),
         Arith::Pow if y < 0 => return Ok(Value::float((x as f64).powf(y as f64))),
@@ -106,7 +106,7 @@ fn int_arith(op: Arith, x: i64, y: i64) -> Result<Value> {
     result.map(Value::int).ok_or_else(|| overflow("Integer", &Value::int(x), sign, &Value::int(y)))
 }
 
-/// `x ** y` for a `y` that is not negative.
+/// Computes `x ** y` for a non-negative `y`.
 fn power(x: i64, y: i64) -> Option<i64> {
     match u32::try_from(y) {
         Ok(y) => x.checked_pow(y),
@@ -118,14 +118,14 @@ fn power(x: i64, y: i64) -> Option<i64> {
     }
 }
 
-/// `Integer overflow: A + B`
+/// Returns the error `Integer overflow: A + B`.
 #[cold]
 fn overflow(kind: &str, l: &Value, sign: &str, r: &Value) -> Error {
     Error::runtime(format!("{kind} overflow: {l} {sign} {r}"))
 }
 
-/// `place = place + r`, appending in place when `place` holds the only reference. `r` is another register
-/// than `place`: appending a list to itself must not read what it writes.
+/// Computes `place = place + r`, appending in place if `place` holds the only reference. `r` must be in another
+/// register than `place`: appending a list to itself must not read what it writes.
 #[inline(never)]
 pub(crate) fn add_assign(place: &mut Value, r: &Value) -> Result<()> {
     match r.view() {
@@ -138,7 +138,7 @@ pub(crate) fn add_assign(place: &mut Value, r: &Value) -> Result<()> {
         }
         View::List(tail) => {
             if let Some(list) = place.as_list_mut() {
-                // Amortised growth happens inside `extend`; only large tails need a check of their own.
+                // `extend` checks amortized growth; only large tails need a separate check.
                 memory::check(tail.len() * size_of::<Value>())?;
                 match list.get_mut() {
                     Some(items) => {
@@ -179,7 +179,7 @@ pub(crate) fn room_to_push(list: &mut Ref<List>) -> Result<()> {
     Ok(())
 }
 
-/// Room for `more` items, in large lists not beyond the memory limit.
+/// Reserves room for `more` items; large lists do not grow beyond the memory limit.
 #[inline]
 fn make_room(items: &mut List, more: usize) {
     let needed = items.len() + more;
@@ -190,12 +190,12 @@ fn make_room(items: &mut List, more: usize) {
     }
 }
 
-/// `place = place + [item]`
+/// Computes `place = place + [item]`.
 #[cold]
 #[inline(never)]
 pub(crate) fn append(place: &mut Value, item: Value) -> Result<()> {
     if let Some(items) = place.as_list_mut().and_then(Ref::get_mut) {
-        // It is full: the growth is what has to fit.
+        // The list is full, so memory for its growth is needed.
         memory::check(items.len() * size_of::<Value>())?;
         items.push(item);
         return Ok(());
@@ -203,7 +203,7 @@ pub(crate) fn append(place: &mut Value, item: Value) -> Result<()> {
     add_assign(place, &Value::list(vec![item]))
 }
 
-/// Whether `l + r` can append to `l` and is sure to succeed.
+/// Returns whether `l + r` can append to `l` and cannot fail.
 pub(crate) fn appends(l: &Value, r: &Value) -> bool {
     match (l.view(), r.view()) {
         (View::Str(_), View::Str(tail)) => memory::check(tail.len()).is_ok(),
@@ -228,7 +228,7 @@ pub(crate) fn negate(v: &Value) -> Result<Value> {
     }
 }
 
-/// `l < r`
+/// Computes `l < r`.
 #[inline(never)]
 pub(crate) fn less(l: &Value, r: &Value) -> Result<bool> {
     match compare(l, r) {
@@ -238,7 +238,7 @@ pub(crate) fn less(l: &Value, r: &Value) -> Result<bool> {
     }
 }
 
-/// `l <= r`
+/// Computes `l <= r`.
 #[inline(never)]
 pub(crate) fn less_equal(l: &Value, r: &Value) -> Result<bool> {
     match compare(l, r) {
@@ -252,7 +252,7 @@ fn need_order(l: &Value, r: &Value) -> Result<()> {
     harn_value::order(l, r).map(drop).map_err(|e| Error::type_error(e.to_string()))
 }
 
-/// `x in c`
+/// Computes `x in c`.
 pub(crate) fn contains(x: &Value, c: &Value) -> bool {
     match c.view() {
         View::List(items) => harn_value::steps::each(items.iter()).any(|v| v == x),
@@ -283,7 +283,7 @@ pub(crate) fn range(start: &Value, end: &Value, exclusive: bool) -> Result<Range
 
 // ---- access ----
 
-/// The text that a value has as a dict key.
+/// Returns the dict key for a value.
 pub(crate) fn key_text(v: &Value) -> Str {
     match v.as_str() {
         Some(s) => s.clone(),
@@ -291,7 +291,7 @@ pub(crate) fn key_text(v: &Value) -> Str {
     }
 }
 
-/// `v.name`
+/// Reads `v.name`.
 #[inline(never)]
 pub(crate) fn get_field(v: &Value, name: &Str) -> Result<Value> {
     Ok(match v.view() {
@@ -307,7 +307,7 @@ pub(crate) fn get_field(v: &Value, name: &Str) -> Result<Value> {
         View::Str(s) => match name.as_str() {
             "count" => Value::int(s.char_count() as i64),
             "empty" => Value::bool(s.is_empty()),
-            // A caught error may be a text or a dict: both have a message.
+            // A caught error may be a string or a dict: both have a message.
             "message" => v.clone(),
             _ => return Err(no_property(v, name)),
         },
@@ -330,12 +330,12 @@ pub(crate) fn get_field(v: &Value, name: &Str) -> Result<Value> {
     })
 }
 
-/// Whether a value is an `Ok` or `Err`.
+/// Returns whether a value is an `Ok` or `Err`.
 pub(crate) fn is_result(v: &Value) -> bool {
     v.as_enum().is_some_and(|e| e.as_result().is_some())
 }
 
-/// A field of an `Ok` or `Err` value: the value inside of it was meant.
+/// Returns the error for a field of an `Ok` or `Err` value, where the program should use its payload.
 #[cold]
 fn no_field_of_result(name: &str) -> Error {
     Error::type_error(format!(
@@ -343,19 +343,19 @@ fn no_field_of_result(name: &str) -> Error {
     ))
 }
 
-/// ``cannot access property `x` on int``
+/// Returns the error ``cannot access property `x` on int``.
 #[cold]
 pub(crate) fn no_property(v: &Value, name: &Str) -> Error {
     Error::type_error(format!("cannot access property `{name}` on {}", v.type_name()))
 }
 
-/// Position in a sequence of `len` items; negative from the end.
+/// Returns the position in a sequence of `len` items; negative indices count from the end.
 pub(crate) fn position(i: i64, len: usize) -> Option<usize> {
     let at = if i < 0 { i.checked_add(len as i64)? } else { i };
     usize::try_from(at).ok().filter(|at| *at < len)
 }
 
-/// `v[index]`
+/// Reads `v[index]`.
 #[inline(never)]
 pub(crate) fn get_index(v: &Value, index: &Value) -> Result<Value> {
     Ok(match (v.view(), index.view()) {
@@ -391,7 +391,7 @@ pub(crate) fn get_index(v: &Value, index: &Value) -> Result<Value> {
     })
 }
 
-/// The places that `v[start:end]` covers.
+/// Returns the start and end position of `v[start:end]`.
 fn slice_bounds(v: &Value, start: &Value, end: &Value) -> Result<(usize, usize)> {
     let len = match v.view() {
         View::List(items) => items.len(),
@@ -409,7 +409,7 @@ fn slice_bounds(v: &Value, start: &Value, end: &Value) -> Result<(usize, usize)>
     Ok((from, to.max(from)))
 }
 
-/// `v[start:end]`
+/// Computes `v[start:end]`.
 pub(crate) fn slice(v: &Value, start: &Value, end: &Value) -> Result<Value> {
     let (from, to) = slice_bounds(v, start, end)?;
     Ok(match v.view() {
@@ -426,7 +426,7 @@ pub(crate) fn slice(v: &Value, start: &Value, end: &Value) -> Result<Value> {
     })
 }
 
-/// `place = place[start:end]`: a list that nothing else refers to loses the other items. After an error it is what it was.
+/// Computes `place = place[start:end]`: an unshared list drops the other items. After an error it is unchanged.
 pub(crate) fn slice_in_place(place: &mut Value, start: &Value, end: &Value) -> Result<()> {
     if place.as_list().is_some_and(Ref::is_unique) {
         let (from, to) = slice_bounds(place, start, end)?;
@@ -441,14 +441,13 @@ pub(crate) fn slice_in_place(place: &mut Value, start: &Value, end: &Value) -> R
     Ok(())
 }
 
-/// The value that a place register stands for: its own, or that of the cell in it.
+/// Returns the value of a place register: the register's own, or that of the cell in it.
 ///
 /// # Safety
-/// `register` points to a live register, and the result is not used across anything that runs code
-/// of the program.
+/// `register` points to a live register, and the result is not used across anything that runs code of the program.
 #[inline(always)]
 pub(crate) unsafe fn place<'a>(register: *mut Value) -> &'a mut Value {
-    // SAFETY: by contract; cells are only touched by the thread of the program.
+    // SAFETY: by contract; only the thread of the program accesses cells.
     unsafe {
         match Variable::of(&*register) {
             Some(cell) => &mut *cell.place(),
@@ -457,7 +456,7 @@ pub(crate) unsafe fn place<'a>(register: *mut Value) -> &'a mut Value {
     }
 }
 
-/// `place.name = value`
+/// Assigns `place.name = value`.
 #[inline(never)]
 pub(crate) fn set_field(place: &mut Value, name: &Str, value: Value) -> Result<()> {
     may_change(place, name)?;
@@ -472,7 +471,7 @@ pub(crate) fn set_field(place: &mut Value, name: &Str, value: Value) -> Result<(
     Err(cannot_set(place, name))
 }
 
-/// Refuses to change a field of a value that was made once and for all.
+/// Rejects a change of a field of a frozen value.
 fn may_change(place: &Value, name: &str) -> Result<()> {
     match place.as_struct().filter(|s| s.ty.frozen) {
         Some(s) => {
@@ -489,14 +488,14 @@ fn cannot_set(place: &Value, name: &str) -> Error {
     }
 }
 
-/// `place[index] = value`
+/// Assigns `place[index] = value`.
 #[inline(never)]
 pub(crate) fn set_index(place: &mut Value, index: &Value, value: Value) -> Result<()> {
     element(place, index)?.put(value);
     Ok(())
 }
 
-/// The element `place[index]` for writing; a missing dict key is added as nil.
+/// Returns the element `place[index]` for writing; a missing dict key is added as nil.
 #[inline]
 fn element<'a>(place: &'a mut Value, index: &Value) -> Result<&'a mut Value> {
     if place.as_dict().is_some() {
@@ -540,13 +539,13 @@ fn step_into<'a>(place: &'a mut Value, step: &PathStep, regs: *const Value) -> R
             }
             Err(cannot_set(place, name))
         }
-        // SAFETY: the verifier keeps register numbers inside the frame.
+        // SAFETY: the verifier has checked that register numbers are inside the frame.
         PathStep::Index(reg) => element(place, unsafe { &*regs.add(*reg as usize) }),
     }
 }
 
-/// The value at a path, if all steps lead to something that is there and every container on the way has no other reference:
-/// then it may be changed where it is.
+/// Returns the value at a path, if all steps exist and no container on the path is shared: then it may be changed in
+/// place.
 #[inline]
 fn own<'a>(place: &'a mut Value, path: &[PathStep], regs: *const Value) -> Option<&'a mut Value> {
     let mut value = place;
@@ -583,7 +582,7 @@ pub(crate) fn get_path(root: &Value, path: &[PathStep], regs: *const Value) -> R
     Ok(value.clone())
 }
 
-/// The value that a step leads to, if it is there and held by `value`.
+/// Returns the value that a step leads to, if it exists and `value` stores it.
 #[inline]
 fn existing<'a>(value: &'a Value, step: &PathStep, regs: *const Value) -> Option<&'a Value> {
     match step {
@@ -618,7 +617,7 @@ fn get_path_slow(root: &Value, path: &[PathStep], regs: *const Value) -> Result<
     Ok(value)
 }
 
-/// Whether every step of `path` below `place` leads somewhere that can be assigned.
+/// Checks that every step of `path` below `place` leads to a place that can be assigned.
 fn check_path(place: &Value, path: &[PathStep], regs: *const Value) -> Result<()> {
     let Some((last, inner)) = path.split_last() else { return Ok(()) };
     let mut value = place.clone();
@@ -646,12 +645,12 @@ fn check_path(place: &Value, path: &[PathStep], regs: *const Value) -> Result<()
             }
         };
     }
-    // A probe on a copy shows the last step's error before anything is changed.
+    // A test on a copy reports the last step's error before anything is changed.
     let mut probe = value;
     step_into(&mut probe, last, regs).map(|_| ())
 }
 
-/// `place.path = value`; nothing changes when a step fails.
+/// Assigns `place.path = value`; nothing changes if a step fails.
 pub(crate) fn set_path(place: &mut Value, path: &[PathStep], regs: *const Value, value: Value) -> Result<()> {
     match own(place, path, regs) {
         Some(inner) => {
@@ -662,7 +661,7 @@ pub(crate) fn set_path(place: &mut Value, path: &[PathStep], regs: *const Value,
     }
 }
 
-/// As [`set_path`], where something is shared or missing on the way.
+/// Slow path of [`set_path`], for shared or missing values on the path.
 #[inline(never)]
 fn set_path_slow(place: &mut Value, path: &[PathStep], regs: *const Value, value: Value) -> Result<()> {
     let Some((step, rest)) = path.split_first() else {
@@ -673,7 +672,7 @@ fn set_path_slow(place: &mut Value, path: &[PathStep], regs: *const Value, value
         step_into(place, step, regs)?.put(value);
         return Ok(());
     }
-    // A missing key in the middle would be added by the walk: find out first.
+    // The walk would add a missing key in the middle of the path, so check first.
     let missing = match (place.tag(), step) {
         (Tag::Dict, PathStep::Field(name)) => {
             let inner = place.as_dict_mut().and_then(|dict| dict.make_mut().get_mut(name));
@@ -707,7 +706,7 @@ fn is_missing(place: &Value, step: &PathStep, regs: *const Value) -> bool {
     }
 }
 
-/// Adds to the value at a path, if that is sure to succeed and every container on the way has no other reference.
+/// Adds to the value at a path, if that cannot fail and no container on the path is shared; returns whether it did.
 #[inline(never)]
 pub(crate) fn add_at_path(place: &mut Value, path: &[PathStep], regs: *const Value, right: &Value) -> bool {
     let Some(target) = own(place, path, regs) else { return false };
@@ -722,8 +721,8 @@ pub(crate) fn add_at_path(place: &mut Value, path: &[PathStep], regs: *const Val
     true
 }
 
-/// If `old + right` appends and the value at the path is `old`, takes it away from the path so that
-/// `old` is its only holder.
+/// If `old + right` appends and the value at the path is `old`, removes it from the path so that `old` is the only
+/// reference.
 pub(crate) fn release_path(
     place: &mut Value,
     path: &[PathStep],
@@ -750,8 +749,8 @@ pub(crate) fn release_path(
             Err(_) => return,
         }
     }
-    // The way there may have copied shared containers: only now is it known what memory is left. From here to the
-    // addition nothing else uses any.
+    // The walk may have copied shared containers, so the remaining memory is known only now. Nothing else uses memory
+    // before the addition.
     if target.same(old) && appends(old, right) {
         target.put(Value::NIL);
     }
@@ -786,8 +785,8 @@ pub(crate) fn expect_pattern(v: &Value, braces: bool) -> Error {
     ))
 }
 
-/// Takes apart what `(a, b)` stands for: a pair, a list of two, and the items that `enumerate()` and `entries()` give,
-/// which are dicts with exactly the keys `index` (or `key`) and `value`.
+/// Splits a value for `(a, b)`: a pair, a list of two, and the items of `enumerate()` and `entries()`, which are dicts
+/// with exactly the keys `index` (or `key`) and `value`.
 pub(crate) fn split_pair(v: &Value) -> Result<(Value, Value)> {
     if let View::Dict(dict) = v.view()
         && dict.len() == 2
@@ -806,7 +805,7 @@ pub(crate) fn split_pair(v: &Value) -> Result<(Value, Value)> {
     }
 }
 
-/// Whether a caught value is of the type a `catch (e: T)` names.
+/// Returns whether a caught value has the type that `catch (e: T)` names.
 pub(crate) fn catches(v: &Value, ty: &str) -> bool {
     match v.view() {
         View::Enum(e) => e.ty.name == ty,
