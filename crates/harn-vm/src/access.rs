@@ -1,5 +1,5 @@
-//! What the running code may do outside of itself: the system that its task sees, and the gate that
-//! every call of a builtin passes while there is a limit.
+//! Access control for the running code: the system that its task sees, and the gate that checks every builtin call
+//! while a limit is set.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -16,16 +16,17 @@ use crate::cx::Cx;
 use crate::error::{Error, Result};
 use crate::task::Task;
 
-/// The builtins that a program may call, by name. What is no builtin (operators, methods, `spawn`) is never forbidden.
+/// The builtins that a program may call, by name. Operators, methods and `spawn` are not builtins and are always
+/// allowed.
 #[derive(Debug, Clone)]
 pub enum Names {
-    /// Only these, and those of `ALWAYS`.
+    /// Only these names and those in `ALWAYS`.
     Only(FxHashSet<String>),
-    /// All but these.
+    /// All names except these.
     AllBut(FxHashSet<String>),
 }
 
-/// What stays allowed when only some builtins are: output, looking at values, and facts of the task.
+/// Builtins that an allowlist always permits: output, inspection of values, and facts about the task.
 pub(crate) const ALWAYS: [&str; 18] = [
     "println",
     "print",
@@ -47,8 +48,8 @@ pub(crate) const ALWAYS: [&str; 18] = [
     "runtime_context_set",
 ];
 
-/// Builtins of the runtime's own modules that reach outside, and the ones that programs are to call in their place. A program
-/// can write those names, too, so each is allowed where its public form is.
+/// Builtins that internal modules of the runtime use for outside access, with the public builtin that stands for each.
+/// Programs can write the internal names as well, so each is allowed exactly where its public form is.
 const INNER: [(&str, &str); 6] = [
     ("__llm_caller", "default_llm_caller"),
     ("__llm_caller_step", "default_llm_caller"),
@@ -61,7 +62,7 @@ const INNER: [(&str, &str); 6] = [
 impl Names {
     fn allow(&self, name: &str) -> bool {
         let name = INNER.iter().find(|(inner, _)| *inner == name).map_or(name, |(_, public)| public);
-        // What the compiler and the runtime call for themselves stays within the program.
+        // Other internal builtins, called by the compiler and the runtime, have no effect outside the program.
         name.starts_with("__")
             || match self {
                 Names::Only(names) => {
@@ -72,16 +73,17 @@ impl Names {
     }
 }
 
-/// What limits a task: a system that refuses, and the ceilings that it was made of, outermost first.
+/// The limits of a task: a system that enforces them, and the policies it was built from, outermost first.
 pub(crate) struct Access {
     system: Rc<dyn System>,
     ceilings: Vec<Rc<Ceiling>>,
-    /// What the one who set the innermost ceiling wants to find again.
+    /// Data attached by the code that set the innermost policy.
     data: Option<Rc<dyn Any>>,
 }
 
 impl Access {
-    /// A ceiling over `ground`, or over what limits that already. Relative roots lie below the working directory.
+    /// Adds a policy over `outer`, or over `ground` if there is no outer limit. Relative roots are resolved against the
+    /// working directory.
     fn new(
         ground: &Rc<dyn System>,
         outer: Option<Rc<Access>>,
@@ -89,7 +91,7 @@ impl Access {
         data: Option<Rc<dyn Any>>,
     ) -> Access {
         let inner = outer.as_ref().map_or_else(|| ground.clone(), |outer| outer.system.clone());
-        // The working directory is that of the task, which a layer may have moved.
+        // The working directory is the task's; a layer may have changed it.
         ceiling.roots = ceiling.roots.map(|roots| harn_system::absolute_roots(&*inner, &roots));
         let ceiling = Rc::new(ceiling);
         let mut ceilings = outer.map(|outer| outer.ceilings.clone()).unwrap_or_default();
@@ -97,7 +99,7 @@ impl Access {
         Access { system: Rc::new(Permitted::new(inner, ground.clone(), ceiling)), ceilings, data }
     }
 
-    /// What this allows, below all ceilings of `other`, too.
+    /// Returns this access restricted by all policies of `other` too.
     fn below(self: &Rc<Access>, ground: &Rc<dyn System>, other: &Access) -> Rc<Access> {
         let mut both = self.clone();
         for ceiling in &other.ceilings {
@@ -110,16 +112,16 @@ impl Access {
     }
 }
 
-/// Whether anything is limited, and by what names.
+/// Whether any limit is set, and which names it permits.
 #[derive(Default)]
 pub(crate) struct Gate {
-    /// False for a program without limits, which pays this one look for each call.
+    /// False in a program without limits; such a program pays only this check per call.
     pub(crate) active: Cell<bool>,
     names: RefCell<Option<Names>>,
-    /// The builtin that was let through last, for messages.
+    /// The builtin that was permitted last, for error messages.
     passing: Cell<&'static str>,
     token: Cell<u64>,
-    /// What is over the whole program.
+    /// The limits of the whole program.
     program: RefCell<Option<Rc<Access>>>,
 }
 
@@ -135,7 +137,7 @@ impl Gate {
         self.active.set(true);
     }
 
-    /// Puts what is over the whole program over its root task.
+    /// Applies the program's limits to its root task.
     pub(crate) fn enter(&self, root: &Task) {
         if let Some(access) = &*self.program.borrow() {
             root.push_access(u64::MAX, access.clone());
@@ -143,24 +145,25 @@ impl Gate {
     }
 }
 
-/// Keeps a ceiling over the running task, and over the tasks that it starts, until it is dropped. Tasks that
-/// were started under it keep it to their end.
+/// Applies a policy to the running task and to tasks that it starts, until dropped. Tasks started meanwhile stay under
+/// the policy until they end.
 pub struct Limit {
     task: Rc<Task>,
     token: u64,
 }
 
 impl Limit {
-    /// Puts a ceiling over the running task. One that is over it already stays: what is left is what both allow.
-    /// Relative roots lie below the working directory. Code below it finds `data` with [`Cx::limit_data`].
+    /// Applies a policy to the running task. An existing policy stays in effect: the result allows only what both
+    /// allow. Relative roots are resolved against the working directory. Code under the policy can read `data` with
+    /// [`Cx::limit_data`].
     pub fn to(cx: &Cx, ceiling: Ceiling, data: Option<Rc<dyn Any>>) -> Limit {
         let vm = cx.vm();
         let access = Access::new(vm.system(), cx.task().access(), ceiling, data);
         Limit::push(cx, access)
     }
 
-    /// Puts a layer over what the running task may use: another working directory, another environment. Ceilings that are
-    /// over the task stay below it, so the layer cannot get around them.
+    /// Puts a layer over the running task's system: another working directory or environment. The task's policies stay
+    /// below the layer, so the layer cannot bypass them.
     pub fn layer(cx: &Cx, make: impl FnOnce(Rc<dyn System>) -> Rc<dyn System>) -> Limit {
         let outer = cx.task().access();
         let inner = outer.as_ref().map_or_else(|| cx.vm().system().clone(), |outer| outer.system.clone());
@@ -171,7 +174,8 @@ impl Limit {
         Limit::push(cx, Access { system: make(inner), ceilings, data })
     }
 
-    /// Puts what limits something that was begun elsewhere over the running task, below what is over that already.
+    /// Applies the limits of work that was started elsewhere to the running task, below the limits that the task has
+    /// already.
     pub(crate) fn carried(cx: &Cx, access: &Rc<Access>) -> Limit {
         let both = match cx.task().access() {
             Some(here) => access.below(cx.vm().system(), &here),
@@ -197,45 +201,45 @@ impl Drop for Limit {
 }
 
 impl Cx {
-    /// The outside world as the running task may use it. What the runtime does for itself goes to
-    /// [`Vm::system`](crate::Vm::system).
+    /// Returns the system as the running task may use it. The runtime uses [`Vm::system`](crate::Vm::system) for its
+    /// own access.
     pub fn system(&self) -> Rc<dyn System> {
         self.access().map_or_else(|| self.vm().system().clone(), |access| access.system.clone())
     }
 
-    /// What limits the running task, if anything does.
+    /// Returns the limits of the running task, if any.
     pub(crate) fn access(&self) -> Option<Rc<Access>> {
         if self.vm().gate().active.get() { self.task().access() } else { None }
     }
 
-    /// Whether a program may call the builtin of this name, or have the runtime do the same for it.
+    /// Returns whether a program may call the builtin of this name, or have the runtime perform the same operation.
     pub fn allows_name(&self, name: &str) -> bool {
         self.vm().gate().names.borrow().as_ref().is_none_or(|names| names.allow(name))
     }
 
-    /// Whether the running task may leave values in this file of the runtime.
+    /// Returns whether the running task may store values in this file of the runtime.
     pub fn may_keep(&self, file: &Path) -> bool {
         self.system().check_write(file).is_ok()
     }
 
-    /// The data of the innermost limit, when it is a `T`.
+    /// Returns the data of the innermost limit if it is a `T`.
     pub fn limit_data<T: Any>(&self) -> Option<Rc<T>> {
         self.task().access()?.data.clone()?.downcast().ok()
     }
 
-    /// The folders that files must lie in; `None` without a limit, an empty list allows none.
+    /// Returns the directories that files must be in. `None` means no limit; an empty list allows no file.
     pub fn roots(&self) -> Option<Vec<PathBuf>> {
         let access = self.task().access()?;
         let limits = access.ceilings.iter().filter_map(|ceiling| ceiling.roots.clone());
         limits.reduce(|outer, inner| inner.iter().flat_map(|root| narrowed(root, &outer)).collect())
     }
 
-    /// The error of a builtin for what a ceiling refused; `None` when an error of the system was another one.
+    /// Converts a rejection by a policy into a builtin's error; returns `None` for other I/O errors.
     pub fn refusal(&self, error: &io::Error) -> Option<Error> {
         Refusal::of(error).map(|refusal| self.refused(refusal))
     }
 
-    /// The error of a builtin for what a ceiling refused.
+    /// Returns the error of a builtin for an operation that a policy rejected.
     pub fn refused(&self, refusal: &Refusal) -> Error {
         let name = self.vm().gate().passing.get();
         Error::category(
@@ -250,11 +254,11 @@ impl Cx {
         )
     }
 
-    /// Lets a call of a builtin pass, or refuses it. Asked only while something is limited.
+    /// Permits or rejects a builtin call. Called only while a limit is set.
     #[cold]
     pub(crate) fn permit(&self, builtin: &'static Builtin, args: &[Value]) -> Result<()> {
         let (vm, name) = (self.vm(), builtin.name());
-        // Methods have entries of their own.
+        // Methods have separate entries in the tables.
         if !vm.builtin(name).is_some_and(|known| std::ptr::eq(known, builtin)) {
             return Ok(());
         }
@@ -267,8 +271,9 @@ impl Cx {
         let sandbox = gate.program.borrow().as_ref().and_then(|access| access.ceilings.first().cloned());
         for ceiling in &access.ceilings {
             if matches!(builtin.effect, Effect::Llm | Effect::Loop) && !ceiling.allows_network() {
-                // A loop within has a policy of its own, below this one; its model calls are what it is. Over the whole program
-                // there is no loop whose calls they could be, and an address of its own is the network like any other.
+                // An agent loop has a separate policy below this one, so model calls are allowed in it. A policy over
+                // the whole program rejects the loop as well, and so does an explicit address in the options, which is
+                // network access like any other.
                 let over_all = sandbox.as_ref().is_some_and(|sandbox| Rc::ptr_eq(sandbox, ceiling));
                 if over_all
                     || builtin.effect != Effect::Loop
@@ -280,7 +285,7 @@ impl Cx {
             if builtin.effect == Effect::Net && !ceiling.allows_network() {
                 return Err(self.refused(&Refusal::Ceiling("network")));
             }
-            // The runtime's own files are not the program's, but what the program keeps there changes them.
+            // The runtime's files are not the program's, but values that the program stores there change them.
             if builtin.effect == Effect::Keep && !may_write(ceiling) {
                 return Err(self.refused(&Refusal::Ceiling("workspace write")));
             }
@@ -298,17 +303,17 @@ impl Cx {
     }
 }
 
-/// Whether a ceiling lets files be written.
+/// Returns whether a policy permits writing files.
 fn may_write(ceiling: &Ceiling) -> bool {
     ceiling.level >= Level::WorkspaceWrite && ceiling.allows("workspace", "write_text")
 }
 
-/// Parts of a loop's options that say nothing of where models are asked. What others wrote stands there.
+/// Options of a loop that cannot name a model server. They hold untrusted content.
 const UNASKED: [&str; 7] =
     ["tools", "messages", "transcript", "history", "artifacts", "parameters", "metadata"];
 
-/// Whether the options of a loop, or what they hold, say where models are to be asked. What is nested deeper or is larger than
-/// options are counts as if it did.
+/// Returns whether the options of a loop, or values nested in them, name the server to ask. Returns true for values
+/// that are too large or too deeply nested to be options.
 fn names_an_address(value: &Value, depth: usize, left: &mut usize) -> bool {
     let Some(depth) = depth.checked_sub(1) else { return true };
     if *left == 0 {
@@ -325,7 +330,7 @@ fn names_an_address(value: &Value, depth: usize, left: &mut usize) -> bool {
     })
 }
 
-/// The part of `root` that lies in `outer`.
+/// Returns the part of `root` that is inside `outer`.
 fn narrowed(root: &Path, outer: &[PathBuf]) -> Vec<PathBuf> {
     if outer.iter().any(|o| root.starts_with(o)) {
         return vec![root.to_owned()];

@@ -1,6 +1,6 @@
-//! The table of builtin functions. One entry holds everything there is to know of a builtin; the
-//! checker, `harn explain`, the REPL and the reference pages read it. Entries are written with the
-//! [`builtins!`](crate::builtins) macro, beside their implementation.
+//! The table of builtin functions. One entry holds all information about a builtin; the checker, `harn explain`, the
+//! REPL and the reference pages read it. Entries are written with the [`builtins!`](crate::builtins) macro, next to
+//! their implementation.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -17,66 +17,66 @@ use crate::call_loop::CallLoop;
 use crate::cx::Cx;
 use crate::error::{Error, Result};
 
-/// A future of a native function; lives in the program's thread.
+/// A future of a native function; runs on the program's thread.
 pub type NativeFuture = Pin<Box<dyn Future<Output = Result<Value>>>>;
 
-/// The function behind a builtin.
+/// The implementation of a builtin.
 #[derive(Clone, Copy)]
 pub enum Run {
-    /// Runs to its end at once; arguments are the caller's registers and may be taken out of them.
+    /// Runs to completion at once. Arguments are the caller's registers and may be moved out.
     Sync(fn(&Cx, &mut [Value]) -> Result<Value>),
-    /// May wait and may call closures through [`Cx::call`].
+    /// May wait, and may call closures through [`Cx::call`].
     Async(fn(Cx, Vec<Value>) -> NativeFuture),
-    /// Calls one function again and again, without waiting itself.
+    /// Calls one function repeatedly and never waits itself.
     Loop(fn(&Cx, &mut [Value]) -> Result<CallLoop>),
 }
 
 /// A parameter of a builtin.
 #[derive(Debug)]
 pub struct Param {
-    /// Its name.
+    /// Parameter name.
     pub name: &'static str,
-    /// Its type in Harn's notation.
+    /// Type in Harn's notation.
     pub ty: &'static str,
-    /// Whether it may be left out.
+    /// Whether the argument may be omitted.
     pub optional: bool,
-    /// Source of the default, when there is one.
+    /// Source of the default, if any.
     pub default: Option<&'static str>,
     /// Whether it takes all remaining arguments.
     pub rest: bool,
-    /// Whether the body says in words of its own that it is missing.
+    /// Whether the body reports a missing argument with its own message.
     pub own_missing: bool,
-    /// The options of a dict that a struct describes.
+    /// Options of a dict parameter that a struct describes.
     pub options: &'static [OptionField],
 }
 
 /// A builtin function (or a method of a value type, whose first parameter is the receiver).
 #[repr(C)]
 pub struct Builtin {
-    /// The name; first, because function values point here.
+    /// The name. First field, because function values point here.
     pub header: NativeHeader,
-    /// The group it is documented in.
+    /// Topic under which it is documented.
     pub topic: &'static str,
-    /// Its doc comment: a one-sentence summary, details, a runnable example. (One text: a list of lines would be as many
-    /// addresses for the loader to set when the program starts.)
+    /// Doc comment: a one-sentence summary, details, a runnable example. (One string, because a list of lines would
+    /// give the loader one address per line to relocate at startup.)
     pub doc: &'static str,
-    /// Its parameters.
+    /// Parameters.
     pub params: &'static [Param],
     /// Result type in Harn's notation.
     pub returns: &'static str,
-    /// What it touches.
+    /// Side effect.
     pub effect: Effect,
-    /// How many arguments it needs, a receiver counted.
+    /// Minimum number of arguments, including the receiver.
     pub least: u8,
-    /// How many it takes; 255 for any number.
+    /// Maximum number of arguments, including the receiver; 255 means any number.
     pub most: u8,
-    /// The function.
+    /// Implementation.
     pub run: Run,
-    /// Its name in messages: methods with their type.
+    /// Name in messages; methods include their type.
     pub full_name: &'static str,
 }
 
-/// How many of the parameters a call has to give.
+/// Returns how many arguments a call must pass.
 pub const fn least(params: &[Param]) -> u8 {
     let mut count = 0;
     let mut at = 0;
@@ -90,7 +90,7 @@ pub const fn least(params: &[Param]) -> u8 {
     count
 }
 
-/// How many arguments these parameters take at most.
+/// Returns the maximum number of arguments for these parameters.
 pub const fn most(params: &[Param]) -> u8 {
     match params {
         [.., Param { rest: true, .. }] => u8::MAX,
@@ -99,18 +99,18 @@ pub const fn most(params: &[Param]) -> u8 {
 }
 
 impl Builtin {
-    /// Whether it may be called with this many arguments, a receiver counted.
+    /// Returns whether a call with this many arguments, including the receiver, is valid.
     #[inline(always)]
     pub fn takes(&self, count: usize) -> bool {
         count >= self.least as usize && (count <= self.most as usize || self.most == u8::MAX)
     }
 
-    /// Whether it is a method: its first parameter is the receiver then.
+    /// Returns whether it is a method, whose first parameter is the receiver.
     pub fn is_method(&self) -> bool {
         self.params.first().is_some_and(|param| param.name == "this")
     }
 
-    /// The error of a call with a number of arguments that it does not take.
+    /// Returns the error of a call with a wrong number of arguments.
     #[cold]
     pub fn wrong_count(&self, count: usize) -> Error {
         let receiver = usize::from(self.is_method());
@@ -122,7 +122,7 @@ impl Builtin {
         })
     }
 
-    /// What the checker has to know of it.
+    /// Returns the signature for the checker.
     pub fn check_signature(&self) -> Signature {
         let parameter = |p: &Param| Parameter { name: p.name, ty: p.ty, optional: p.optional, rest: p.rest };
         let parameters = self.params.iter().skip(usize::from(self.is_method())).map(parameter).collect();
@@ -135,37 +135,37 @@ impl Builtin {
         }
     }
 
-    /// The name it is called by.
+    /// Returns the name by which programs call it.
     pub fn name(&self) -> &'static str {
         self.header.name
     }
 
-    /// This builtin as a function value.
+    /// Returns this builtin as a function value.
     pub fn value(&'static self) -> Value {
         // SAFETY: the entry is static and `repr(C)` with the header first.
         unsafe { Value::native((&raw const *self).cast()) }
     }
 
-    /// The entry behind a function value.
+    /// Returns the table entry that a function value refers to.
     #[inline(always)]
     pub fn of(value: &Value) -> Option<&'static Builtin> {
         // SAFETY: all native values of the VM are made by `Builtin::value`.
         value.as_native().map(|header| unsafe { &*header.cast::<Builtin>() })
     }
 
-    /// The doc comment as text, without the common leading blank.
+    /// Returns the doc comment without the common leading space.
     pub fn doc_text(&self) -> String {
         let lines: Vec<&str> = self.doc.lines().map(|l| l.strip_prefix(' ').unwrap_or(l)).collect();
         lines.join("\n").trim().to_owned()
     }
 
-    /// The first sentence of the documentation.
+    /// Returns the first paragraph of the documentation on one line.
     pub fn summary(&self) -> String {
         let text = self.doc_text();
         text.split("\n\n").next().unwrap_or_default().replace('\n', " ")
     }
 
-    /// `name(a: int, b?: string) -> list`
+    /// Formats the signature: `name(a: int, b?: string) -> list`.
     pub fn signature(&self) -> String {
         let mut out = format!("{}(", self.name());
         for (i, p) in self.params.iter().enumerate() {
@@ -180,7 +180,7 @@ impl Builtin {
                 out.push('?');
             }
             out.push_str(": ");
-            // That it may be left out is said behind the name.
+            // The mark for an optional parameter follows its name.
             out.push_str(p.ty.trim_end_matches('?'));
             if let Some(default) = p.default {
                 out.push_str(" = ");
@@ -193,62 +193,63 @@ impl Builtin {
     }
 }
 
-/// Turns an argument into a typed Rust value.
+/// Converts an argument to a typed Rust value.
 pub trait FromArg: Sized {
     /// The type in Harn's notation.
     const TYPE: &'static str;
-    /// Whether the argument may be missing.
+    /// Whether the argument may be omitted.
     const OPTIONAL: bool = false;
     /// Whether it takes all remaining arguments.
     const REST: bool = false;
-    /// Whether the body says in words of its own what is wrong with an argument's type.
+    /// Whether the body reports an argument of a wrong type with its own message.
     const OWN_TYPE: bool = false;
-    /// Whether the body says in words of its own that the argument is missing.
+    /// Whether the body reports a missing argument with its own message.
     const OWN_MISSING: bool = false;
-    /// The options of a dict that a struct describes.
+    /// Options of a dict that a struct describes.
     const FIELDS: &'static [OptionField] = &[];
 
-    /// Converts `value`. `what` names the builtin and the place, for the error.
+    /// Converts `value`. `what` names the builtin and the parameter for error messages.
     ///
     /// # Errors
-    /// A type error that says what was expected and what came.
+    /// A type error with the expected and the actual type.
     fn from_arg(value: Value, what: &ArgName) -> Result<Self>;
 
-    /// Called when the argument is missing.
+    /// Returns the value for a missing argument.
     ///
     /// # Errors
-    /// As [`FromArg::from_arg`]; by default a missing argument is nil.
+    /// As for [`FromArg::from_arg`]; by default a missing argument is nil.
     fn missing(what: &ArgName) -> Result<Self> {
         Self::from_arg(Value::NIL, what)
     }
 
-    /// Called with all remaining arguments when `REST` is true.
+    /// Converts all remaining arguments; called if `REST` is true.
     ///
     /// # Errors
-    /// As [`FromArg::from_arg`].
+    /// As for [`FromArg::from_arg`].
     fn rest(_values: &mut [Value], what: &ArgName) -> Result<Self> {
         Self::missing(what)
     }
 }
 
-/// Which argument of which builtin an error is about.
+/// The argument that an error refers to.
 pub struct ArgName {
     /// The builtin.
     pub builtin: &'static str,
-    /// Position from 1.
+    /// Position, from 1.
     pub index: usize,
     /// Parameter name.
     pub param: &'static str,
 }
 
 impl ArgName {
-    /// `Type error: <builtin>: <param> must be <expected>, got <type>`
+    /// Returns the error `Type error: <builtin>: <param> must be <expected>, got <type>`.
     #[cold]
     pub fn expected(&self, expected: &str, got: &Value) -> Error {
         Error::type_error(signature::wrong_type(self.builtin, self.param, expected, got.type_name()))
     }
 
-    /// What goes beyond the kind: how many arguments a function takes, which options a dict has, that a time is not negative.
+    /// Checks more than the kind: the parameter count of a function, the options in a dict, that a duration is not
+    /// negative.
     #[cold]
     #[inline(never)]
     fn check_inside(&self, wants: &Wants, value: &Value) -> Result<()> {
@@ -268,10 +269,10 @@ impl ArgName {
     }
 }
 
-/// Holds a value against a type with dicts whose names are known.
+/// Checks a value against a type that contains dicts with known keys.
 ///
 /// # Errors
-/// The first option that does not exist or has a value of a wrong type; `name` says whose it is.
+/// The first unknown option or option with a wrong type; `name` identifies the owner of the options.
 pub fn check_options(name: &str, ty: &str, value: &Value) -> Result<()> {
     let first = Cell::new(None);
     let is_done = Cell::new(false);
@@ -287,10 +288,10 @@ pub fn check_options(name: &str, ty: &str, value: &Value) -> Result<()> {
     }
 }
 
-/// Holds an argument of a function that is no builtin against a type in the notation of the tables of builtins.
+/// Checks an argument of a function that is not a builtin against a type in the notation of the builtin tables.
 ///
 /// # Errors
-/// A value of another type, a time that is negative or endless, and what [`check_options`] says.
+/// A value of another type, a negative or infinite duration, and the errors of [`check_options`].
 pub fn check_value(function: &str, param: &str, ty: &str, value: &Value) -> Result<()> {
     let kinds = Kinds::of(ty);
     if !kinds.meets(kind(value)) {
@@ -304,17 +305,17 @@ pub fn check_value(function: &str, param: &str, ty: &str, value: &Value) -> Resu
     check_options(function, ty, value)
 }
 
-/// Calls `look` for each dict of options that has a table of its own, wherever it stands inside of a value of a type: its path, which
-/// is empty for the value itself, the name of the table, the value.
+/// Calls `look` for each option dict with its own table, anywhere inside a value of type `ty`, with its path (empty for
+/// the value itself), the name of the table and the dict.
 pub fn option_sets(ty: &'static str, value: &Value, look: &mut dyn FnMut(&str, &'static str, &Value)) {
     signature::option_sets(ty, &Argument::new(value), &mut |path, set, given| look(path, set, given.value));
 }
 
-/// An argument, as shapes are held against it.
+/// An argument that is checked against a shape.
 #[derive(Clone, Copy)]
 struct Argument<'a> {
     value: &'a Value,
-    /// Set when the first mistake is found: the rest is not read.
+    /// Set when the first mistake is found, to stop reading.
     is_done: Option<&'a Cell<bool>>,
 }
 
@@ -323,12 +324,12 @@ impl<'a> Argument<'a> {
         Argument { value, is_done: None }
     }
 
-    /// The part of a dict or list.
+    /// Wraps a value inside this dict or list.
     fn part(self, value: &'a Value) -> Argument<'a> {
         Argument { value, ..self }
     }
 
-    /// The parts that are read, each of them a step.
+    /// Iterates over the parts; each one takes a step.
     fn read<T>(self, parts: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
         steps::each(parts).take_while(move |_| !self.is_done.is_some_and(Cell::get))
     }
@@ -364,7 +365,7 @@ impl Given for Argument<'_> {
     }
 }
 
-/// The kind of a value.
+/// Returns the kind of a value.
 #[inline(always)]
 pub fn kind(value: &Value) -> Kinds {
     let tag = value.tag();
@@ -374,7 +375,7 @@ pub fn kind(value: &Value) -> Kinds {
 /// All remaining arguments.
 pub struct Rest(pub Vec<Value>);
 
-/// Something that can be called: a closure, a function, a builtin, a struct constructor.
+/// A callable value: a closure, a function, a builtin or a struct constructor.
 #[derive(Clone)]
 pub struct Callable(pub Value);
 
@@ -432,7 +433,7 @@ impl FromArg for Rest {
     }
 }
 
-/// An argument that tells "missing" from nil.
+/// An argument that distinguishes "missing" from nil.
 pub struct Maybe(pub Option<Value>);
 
 impl FromArg for Maybe {
@@ -447,7 +448,7 @@ impl FromArg for Maybe {
     }
 }
 
-/// An option dict that a struct describes.
+/// An option dict described by a struct.
 pub struct OptionDict<T> {
     given: Value,
     builtin: &'static str,
@@ -471,7 +472,7 @@ impl<T: Options> OptionDict<T> {
         options::read(&self.given).map_err(error)
     }
 
-    /// The dict as the program gave it.
+    /// Returns the dict that the program passed.
     pub fn given(&self) -> &Value {
         &self.given
     }
@@ -489,7 +490,7 @@ impl<T: Options> FromArg for OptionDict<T> {
     }
 }
 
-/// Text from any value: strings as they are, others in printed form.
+/// A string made from any value: strings unchanged, others in printed form.
 pub struct Text(pub Str);
 
 impl FromArg for Text {
@@ -518,11 +519,11 @@ impl std::ops::Deref for Text {
     }
 }
 
-/// Takes an argument out of the registers: the one place where the types of arguments are checked. `wants` is known
-/// when the builtin is compiled, so what is left of it is a look at one bit.
+/// Takes an argument out of the registers. This is the only place where argument types are checked. `wants` is a
+/// compile-time constant, so the check is reduced to testing one bit.
 ///
 /// # Errors
-/// A type error for a value that the parameter does not take, and what [`FromArg`] says.
+/// A type error if the parameter does not accept the value, and errors of [`FromArg`].
 #[inline(always)]
 pub fn take_arg<T: FromArg>(
     args: &mut [Value],
@@ -530,7 +531,7 @@ pub fn take_arg<T: FromArg>(
     default: Option<fn() -> T>,
     wants: Wants,
 ) -> Result<T> {
-    // What is known when the builtin is compiled is folded away: a value of the right kind is all that is left.
+    // The compiler folds all constants: the fast path only tests the kind of the value.
     let simple =
         !T::REST && !T::OWN_TYPE && !wants.own && !wants.shape && !wants.time && wants.gives == u8::MAX;
     if simple
@@ -543,7 +544,7 @@ pub fn take_arg<T: FromArg>(
     take_unusual_arg(args, what, default, wants)
 }
 
-/// As [`take_arg`], for what is missing, wrong, or to be looked at in its parts.
+/// The slow path of [`take_arg`]: missing and invalid arguments, and arguments whose contents are checked.
 #[inline(never)]
 fn take_unusual_arg<T: FromArg>(
     args: &mut [Value],
@@ -586,16 +587,16 @@ fn check_arg(value: &Value, what: &ArgName, wants: &Wants) -> Result<()> {
 /// Methods of one type of value; the receiver is the first parameter.
 #[derive(Clone, Copy)]
 pub struct MethodTable {
-    /// The type, as `type_of` names it; `any` for methods of every type.
+    /// The type as `type_of` names it; `any` for methods of every type.
     pub type_name: &'static str,
-    /// Its methods. When several tables of one call of [`VmBuilder::methods`](crate::VmBuilder::methods) have a method of
-    /// one name, the earlier table wins.
+    /// The methods. If several tables of one [`VmBuilder::methods`](crate::VmBuilder::methods) call define a method of
+    /// the same name, the earlier table wins.
     pub methods: &'static [Builtin],
 }
 
-/// What a builtin's body may return.
+/// A type that the body of a builtin may return.
 pub trait IntoResult {
-    /// The result for the VM.
+    /// Converts to the result for the VM.
     ///
     /// # Errors
     /// The body's error.
@@ -668,16 +669,16 @@ impl<T: Into<Value>> IntoResult for Result<T> {
 ///
 /// `cx` is `&Cx` in plain functions and an owned [`Cx`] in async ones. The body is a block whose value is
 /// anything that implements [`IntoResult`]; `?` and `return` work on [`Result`]. The effect is one of
-/// [`Effect`]'s variants and cannot be left out. A name that is a Rust keyword is given as
+/// [`Effect`]'s variants and is required. A name that is a Rust keyword is written as
 /// `fn name = "await"`: `State async fn await_ = "await"(cx, h: Value) -> "any" { ... }`.
 #[macro_export]
 macro_rules! builtins {
-    // Nothing left: the table.
+    // All entries processed: emit the table.
     (@munch [$(#[$table_meta:meta])* $vis:vis $TABLE:ident $topic:literal] [$($entries:tt)*]) => {
         $(#[$table_meta])*
         $vis static $TABLE: &[$crate::Builtin] = &[$($entries)*];
     };
-    // A plain function: emit it, and add its entry.
+    // A plain function: emit it and add its table entry.
     (@munch [$($head:tt)*] [$($entries:tt)*]
         $(#[doc = $doc:literal])*
         $effect:ident fn $name:ident $(= $alias:literal)? ($cx:ident $(, $param:ident : $ty:ty $(as $kinds:literal)? $(= $default:expr)?)* $(,)?) -> $returns:literal $body:block
@@ -693,7 +694,7 @@ macro_rules! builtins {
             $crate::builtins!(@entry [$($head)*] [$($doc)*] $effect Sync $name [$($alias)?] [$($param : $ty $(as $kinds)? $(= $default)?),*] $returns),
         ] $($rest)* }
     };
-    // An async one.
+    // An async function.
     (@munch [$($head:tt)*] [$($entries:tt)*]
         $(#[doc = $doc:literal])*
         $effect:ident async fn $name:ident $(= $alias:literal)? ($cx:ident $(, $param:ident : $ty:ty $(as $kinds:literal)? $(= $default:expr)?)* $(,)?) -> $returns:literal $body:block
@@ -712,7 +713,7 @@ macro_rules! builtins {
             $crate::builtins!(@entry [$($head)*] [$($doc)*] $effect Async $name [$($alias)?] [$($param : $ty $(as $kinds)? $(= $default)?),*] $returns),
         ] $($rest)* }
     };
-    // One that calls a function per item.
+    // A function that calls a function per item.
     (@munch [$($head:tt)*] [$($entries:tt)*]
         $(#[doc = $doc:literal])*
         $effect:ident loop fn $name:ident $(= $alias:literal)? ($cx:ident $(, $param:ident : $ty:ty $(as $kinds:literal)? $(= $default:expr)?)* $(,)?) -> $returns:literal $body:block
@@ -765,7 +766,8 @@ macro_rules! builtins {
     (@full [$($head:tt)*] $name:ident [$($alias:literal)?] [$($param:ident),*]) => {
         $crate::builtins!(@name $name $($alias)?)
     };
-    // The parameters as variables. The caller names the counter, so that it is a variable of the caller.
+    // Binds the parameters to variables. The caller names the counter so that, by macro hygiene, it is the caller's
+    // variable.
     (@take $args:ident $NAME:ident $index:ident $($param:ident : $ty:ty $(as $kinds:literal)? $(= $default:expr)?),*) => {
         let mut $index = 0;
         $(

@@ -1,68 +1,68 @@
-//! Errors of a running program: what a script can catch, and where it came from.
+//! Errors of a running program: the values that a script can catch, and stack traces.
 
 use harn_value::{Dict, Value};
 
 /// `Result` with the runtime error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A runtime error: one word, so that results stay small.
+/// A runtime error, one pointer in size, so that results stay small.
 #[derive(Debug)]
 pub struct Error(Box<Failure>);
 
-/// What went wrong, and the calls it passed through.
+/// An error and the calls that it passed through.
 #[derive(Debug)]
 pub struct Failure {
-    /// What went wrong.
+    /// Kind of error.
     pub kind: ErrorKind,
-    /// Places from the innermost outwards.
+    /// Locations, innermost first.
     pub trace: Vec<TraceEntry>,
-    /// Facts that people see and programs do not: the values of a failed assertion.
+    /// Details that are displayed to users but not visible to programs, such as the values of a failed assertion.
     notes: Vec<String>,
-    /// Facts that programs ask for with `error_info`.
+    /// Details that programs get from `error_info`.
     facts: Option<Value>,
-    /// Whether it was thrown from outside: a deadline, a cancellation, the end of the program.
+    /// Whether it was thrown from outside the running code: a deadline, a cancellation, the end of the program.
     interruption: bool,
-    /// Whether its first place is the declaration of a parameter, and the mistake is in the call.
+    /// Whether its first location is the declaration of a parameter while the mistake is in the call.
     at_parameter: bool,
-    /// Places not yet looked up: address of the function, and instruction. The VM keeps its functions alive.
+    /// Locations not yet resolved: address of the function, and instruction. Functions live as long as the VM.
     raw: Vec<(*const (), u32)>,
 }
 
-/// A place in the program that an error passed.
+/// A location in the program that an error passed through.
 #[derive(Debug, Clone)]
 pub struct TraceEntry {
     /// Name of the function, `<closure>` or `pipeline`.
     pub function: String,
-    /// File as given on the command line or resolved by the import.
+    /// File, as given on the command line or resolved by the import.
     pub file: std::rc::Rc<str>,
-    /// Number of the module, for its source text.
+    /// Number of the module, to find its source.
     pub module: u32,
-    /// Byte offsets of the failing part in that file.
+    /// Byte offsets of the failing code in that file.
     pub span: harn_syntax::Span,
 }
 
-/// Bytes of a value or a name that a message repeats.
+/// Maximum number of bytes of a value or a name in a message.
 pub const SHOWN: usize = 200;
 
-/// Bytes of a thrown value that are shown when nobody catches it.
+/// Maximum number of bytes of an uncaught thrown value that are displayed.
 pub const LONG: usize = 64 << 10;
 
-/// The kinds of error, by how they look when caught.
+/// Kinds of error, by their form when caught.
 #[derive(Debug)]
 pub enum ErrorKind {
     /// `throw v`: caught as `v` itself.
     Thrown(Value),
-    /// Caught as `Runtime error: <text>`.
+    /// Caught as `Runtime error: <message>`.
     Runtime(String),
-    /// Caught as `Type error: <text>`.
+    /// Caught as `Type error: <message>`.
     Type(String),
-    /// Caught as the bare text (`Division by zero`, `Undefined variable: x`).
+    /// Caught as the message alone (`Division by zero`, `Undefined variable: x`).
     Plain(String),
-    /// Caught as `Error [<category>]: <text>`.
+    /// Caught as `Error [<category>]: <message>`.
     Category {
         /// One of the categories of the contract (`timeout`, `rate_limit`, ...).
         category: String,
-        /// What happened.
+        /// Message.
         message: String,
     },
     /// `exit(n)`: cannot be caught, runs `finally` and `defer` blocks.
@@ -72,7 +72,7 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// An error of this kind.
+    /// Creates an error of this kind.
     pub fn new(kind: ErrorKind) -> Error {
         Error(Box::new(Failure {
             kind,
@@ -85,67 +85,67 @@ impl Error {
         }))
     }
 
-    /// The error with a fact that people see where it is not caught.
+    /// Adds a detail that is displayed if the error is not caught.
     #[must_use]
     pub fn with_note(mut self, note: impl Into<String>) -> Error {
         self.0.notes.push(note.into());
         self
     }
 
-    /// The error with facts that the program finds again by the error's text (`category`, `kind`, `path`, ...).
+    /// Adds details that the program can look up by the error's message (`category`, `kind`, `path`, ...).
     #[must_use]
     pub fn with_facts(mut self, facts: Dict) -> Error {
         self.0.facts = Some(Value::dict(facts));
         self
     }
 
-    /// Facts that the program finds again by the error's text.
+    /// Returns the details that the program can look up by the error's message.
     pub fn facts(&self) -> Option<&Dict> {
         self.0.facts.as_ref().and_then(|facts| facts.as_dict().map(|facts| &**facts))
     }
 
-    /// Facts that people see where it is not caught.
+    /// Returns the details that are displayed if the error is not caught.
     pub fn notes(&self) -> &[String] {
         &self.0.notes
     }
 
-    /// `Runtime error: <text>`
+    /// Creates a `Runtime error: <text>`.
     #[cold]
     pub fn runtime(text: impl Into<String>) -> Error {
         Error::new(ErrorKind::Runtime(text.into()))
     }
 
-    /// `Type error: <text>`
+    /// Creates a `Type error: <text>`.
     #[cold]
     pub fn type_error(text: impl Into<String>) -> Error {
         Error::new(ErrorKind::Type(text.into()))
     }
 
-    /// An error whose caught form is the text without a prefix, and whose uncaught form has one.
+    /// Creates an error that is caught as its message without prefix, and displayed with a prefix if uncaught.
     #[cold]
     pub fn plain(text: impl Into<String>) -> Error {
         Error::new(ErrorKind::Plain(text.into()))
     }
 
-    /// The value a script throws.
+    /// Creates the error of a value that a script throws.
     pub fn thrown(value: impl Into<Value>) -> Error {
         Error::new(ErrorKind::Thrown(value.into()))
     }
 
-    /// `Error [<category>]: <text>`
+    /// Creates an `Error [<category>]: <message>`.
     #[cold]
     pub fn category(category: &str, message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Category { category: category.to_owned(), message: message.into() })
     }
 
-    /// The dict `{category, message}` that `throw_error` throws.
+    /// Creates the error of `throw_error`, which throws the dict `{category, message}`.
     pub fn structured(category: &str, message: &str) -> Error {
         Error::thrown(Value::dict(
             [("category", category), ("message", message)].into_iter().collect::<Dict>(),
         ))
     }
 
-    /// Whether it says that nobody knows if an effect happened.
+    /// Returns whether it reports an effect in doubt: it is unknown whether the effect happened.
     pub(crate) fn is_in_doubt(&self) -> bool {
         match &self.0.kind {
             ErrorKind::Category { category, .. } => category == "in_doubt",
@@ -157,30 +157,30 @@ impl Error {
         }
     }
 
-    /// Ends the program with this exit code.
+    /// Creates the error that ends the program with this exit code.
     pub fn exit(code: i32) -> Error {
         Error::new(ErrorKind::Exit(code))
     }
 
-    /// Marks an error that is thrown from outside, at whatever code happens to run.
+    /// Marks an error that is thrown from outside, into any running code.
     pub(crate) fn interrupting(mut self) -> Error {
         self.0.interruption = true;
         self
     }
 
-    /// Whether it ends or interrupts the program, so that it must not get lost in cleanup that nobody waits for.
+    /// Returns whether it ends or interrupts the program, and therefore must not be dropped as an error of cleanup.
     pub fn is_interruption(&self) -> bool {
         self.0.interruption || matches!(self.0.kind, ErrorKind::Exit(_))
     }
 
-    /// Marks an error that is found where a parameter is declared: the wrong value stands in the call.
+    /// Marks an error that is detected at the declaration of a parameter, while the wrong value is in the call.
     pub(crate) fn of_parameter(mut self) -> Error {
         self.0.at_parameter = true;
         self
     }
 
-    /// The parts of the way here: the declaration of the parameter that was given a wrong value, the place that is shown,
-    /// and the calls that led there.
+    /// Splits the trace into the declaration of the parameter that received a wrong value, the location to display, and
+    /// the calls that led there.
     pub fn places(&self) -> (Option<&TraceEntry>, Option<&TraceEntry>, &[TraceEntry]) {
         match &*self.0.trace {
             [declared, at, calls @ ..] if self.0.at_parameter => (Some(declared), Some(at), calls),
@@ -189,44 +189,44 @@ impl Error {
         }
     }
 
-    /// What went wrong.
+    /// Returns the kind of error.
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
     }
 
-    /// Where it came from, innermost first.
+    /// Returns the trace, innermost first.
     pub fn trace(&self) -> &[TraceEntry] {
         &self.0.trace
     }
 
-    /// Adds a place further out.
+    /// Adds an outer location.
     pub(crate) fn push_trace(&mut self, entry: TraceEntry) {
         self.0.trace.push(entry);
     }
 
-    /// Notes that it passed an instruction of the function at an address.
+    /// Records that it passed an instruction of the function at an address.
     pub(crate) fn pass(&mut self, function: *const (), pc: usize) {
         self.0.raw.push((function, pc as u32));
     }
 
-    /// Whether the function at an address is the last that it passed.
+    /// Returns whether the function at an address is the last that it passed.
     pub(crate) fn passed_last(&self, function: *const ()) -> bool {
         self.0.raw.last().is_some_and(|(last, _)| *last == function)
     }
 
-    /// Looks up the places passed so far.
+    /// Resolves the locations passed so far.
     pub(crate) fn resolve_trace(&mut self, mut place: impl FnMut(*const (), usize) -> TraceEntry) {
         for (function, pc) in std::mem::take(&mut self.0.raw) {
             self.0.trace.push(place(function, pc as usize));
         }
     }
 
-    /// Whether `catch` may handle it.
+    /// Returns whether `catch` may handle it.
     pub fn is_catchable(&self) -> bool {
         !matches!(self.0.kind, ErrorKind::Exit(_) | ErrorKind::Abort)
     }
 
-    /// The value that `catch (e)` binds.
+    /// Returns the value that `catch (e)` binds.
     pub fn caught(&self) -> Value {
         match &self.0.kind {
             ErrorKind::Thrown(v) => v.clone(),
@@ -241,7 +241,7 @@ impl Error {
         }
     }
 
-    /// The text of an uncaught error, without the leading `error: ` and without the line.
+    /// Returns the message of an uncaught error, without the leading `error: ` and without the line.
     pub fn uncaught_text(&self) -> String {
         match &self.0.kind {
             ErrorKind::Thrown(v) => format!("Thrown: {}", harn_value::short(v, LONG)),
@@ -250,13 +250,13 @@ impl Error {
         }
     }
 
-    /// Whether the uncaught text carries ` (line N)`.
+    /// Returns whether the uncaught message includes ` (line N)`.
     pub fn shows_line(&self) -> bool {
         matches!(self.0.kind, ErrorKind::Runtime(_) | ErrorKind::Type(_) | ErrorKind::Plain(_))
     }
 
-    /// The error as text for `parallel settle` and the like: `Thrown: boom`, or with ` (line N)` when
-    /// `line` is known.
+    /// Formats the error for `parallel settle` and similar functions: `Thrown: boom`, or with ` (line N)` if `line` is
+    /// known.
     pub(crate) fn settled_text(&self, line: Option<usize>) -> String {
         match (self.shows_line(), line) {
             (true, Some(line)) => format!("{} (line {line})", self.uncaught_text()),

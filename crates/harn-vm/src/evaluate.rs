@@ -1,5 +1,5 @@
-//! Expressions that a debugger evaluates while the program stands still: names, literals, fields, elements, operators, and
-//! calls of builtins that touch nothing. What would run code of the program is refused.
+//! Expressions that a debugger evaluates while the program is stopped: names, literals, fields, elements, operators,
+//! and calls of builtins without side effects. Expressions that would run code of the program are rejected.
 
 use harn_syntax::ast::{
     Arg, BinaryOp, DictItem, Expr, ExprKind, LogicOp, Program as Tree, StmtKind, StrPart, UnaryOp,
@@ -12,14 +12,14 @@ use crate::native;
 use crate::observe::Scene;
 use crate::ops::{self, Arith};
 
-/// Why an expression has no value, in a sentence.
+/// Why an expression cannot be evaluated, as a sentence.
 pub type Refusal = String;
 
 impl Scene<'_> {
-    /// The value of an expression, as the call of this number from the innermost sees the names in it.
+    /// Evaluates an expression with the names visible in the call at `level`, counted from the innermost.
     ///
     /// # Errors
-    /// It cannot be parsed, fails, or would do more than look.
+    /// The expression cannot be parsed, fails, or would have side effects.
     pub fn evaluate(&self, text: &str, level: usize) -> Result<Value, Refusal> {
         let parsed = harn_syntax::parse(text);
         if let Some(error) = parsed.errors.first() {
@@ -27,14 +27,14 @@ impl Scene<'_> {
         }
         let expr = only_expression(&parsed.program)?;
         let evaluator = Evaluator { scene: self, level };
-        // Native code that is stopped unwinds to here.
+        // Native code that is interrupted unwinds to here.
         match native::catch(|| evaluator.value(expr)) {
             Ok(result) => result,
             Err(error) => Err(error.uncaught_text()),
         }
     }
 
-    /// The value of a name, as a call sees it.
+    /// Returns the value of a name, as a call sees it.
     pub fn lookup(&self, name: &str, level: usize) -> Option<Value> {
         let of = |variables: crate::observe::Variables| {
             variables.into_iter().rev().find(|(known, _)| known == name).map(|(_, value)| value)
@@ -212,7 +212,7 @@ impl Evaluator<'_, '_> {
         }
     }
 
-    /// Calls a builtin that computes and nothing else.
+    /// Calls a pure builtin.
     fn call(&self, builtin: &'static Builtin, mut args: Vec<Value>) -> Result<Value, Refusal> {
         let refused = || format!("`{}` does more than look: it is not called here", builtin.full_name);
         let Run::Sync(run) = builtin.run else { return Err(refused()) };

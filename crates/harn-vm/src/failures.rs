@@ -1,7 +1,7 @@
-//! What is known of failures that programs see as text.
+//! Details of failures that programs see as strings.
 //!
-//! A failed file operation is caught as the text that the contract fixes. Its path, kind and code are kept beside it, found
-//! again by that text: equal texts tell of equal failures.
+//! A failed file operation is caught as the message that the contract fixes. Its path, kind and code are stored
+//! separately and looked up by that message: equal messages are treated as the same failure.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -10,15 +10,16 @@ use harn_value::{Dict, Value};
 
 use crate::error::Error;
 
-/// Failures whose facts are kept; older ones are forgotten first.
+/// Maximum number of stored failures; the oldest are dropped first.
 const KEPT: usize = 256;
 
-/// What became of spawned tasks that nothing awaited.
+/// Failures of spawned tasks that were never awaited.
 #[derive(Default)]
 pub struct TaskFaults(RefCell<Option<Error>>);
 
 impl TaskFaults {
-    /// Takes the first failure of such a task, or an error about the first task that still ran at the end of the program.
+    /// Takes the first failure of such a task, or an error about the first task that was still running when the program
+    /// ended.
     pub fn take(&self) -> Option<Error> {
         self.0.take()
     }
@@ -28,12 +29,12 @@ impl TaskFaults {
     }
 }
 
-/// The facts of the latest failures of a program.
+/// Details of the latest failures of a program.
 #[derive(Default)]
 pub struct Failures(RefCell<VecDeque<(Value, Dict)>>);
 
 impl Failures {
-    /// Keeps what `error` brings about itself, if anything.
+    /// Stores the details of `error`, if it has any.
     #[cold]
     pub fn learn(&self, error: &Error) {
         let Some(facts) = error.facts() else { return };
@@ -46,7 +47,7 @@ impl Failures {
         known.push_back((text, facts.clone()));
     }
 
-    /// The facts of a failure with this text; also behind the prefix that a settled task gives it.
+    /// Returns the details of a failure with this message, also if it has the prefix that a settled task adds.
     pub fn of(&self, text: &str) -> Option<Dict> {
         let bare = text.strip_prefix("Thrown: ").unwrap_or(text);
         let is = |known: &Value| {

@@ -1,4 +1,5 @@
-//! A program that was begun and goes on living: its host calls what it exports, again and again, several calls at once.
+//! A program that stays alive after its top level has run: the host calls exported functions repeatedly and
+//! concurrently.
 
 use std::rc::Rc;
 
@@ -16,7 +17,7 @@ use crate::task::Task;
 use crate::vm::Vm;
 
 builtins! {
-    /// What a host asks of a program.
+    /// Builtins for calls of the host.
     static HOST: "host";
 
     /// A list of the next item, nil at the end.
@@ -28,7 +29,7 @@ builtins! {
     }
 }
 
-/// A program and the variables of its run.
+/// A program with the variables of its run.
 pub struct Instance {
     vm: Rc<Vm>,
     task: Rc<Task>,
@@ -40,8 +41,8 @@ pub struct Instance {
 pub struct Call(Rc<Task>);
 
 impl Instance {
-    /// An instance that has not begun yet. All functions below that wait, and [`Instance::call`], are for the inside of
-    /// [`block_on`](crate::block_on).
+    /// Creates an instance without running the program. All async functions below, and [`Instance::call`], must be used
+    /// inside [`block_on`](crate::block_on).
     ///
     /// ```
     /// use harn_system::Memory;
@@ -65,10 +66,10 @@ impl Instance {
         Instance { vm: vm.clone(), task: root_task(vm), program }
     }
 
-    /// Runs the top level; gives the value of its `return`. Whatever it ends with, [`Instance::end`] comes last.
+    /// Runs the top level; returns the value of its `return`. Call [`Instance::end`] last, also after an error.
     ///
     /// # Errors
-    /// What the top level throws; a type error when another VM loaded the program.
+    /// The error that the top level throws; a type error if another VM loaded the program.
     pub async fn begin(&self) -> Result<Value> {
         self.program.check_vm(&self.vm)?;
         let mut last = Value::NIL;
@@ -81,8 +82,8 @@ impl Instance {
         Ok(last)
     }
 
-    /// Starts a pipeline, or the one that a run would start: `args` supplies parameters by name (others are nil). Nothing
-    /// when the program has no pipeline and none is named.
+    /// Starts the named pipeline, or the default one. `args` supplies parameters by name (others are nil). Returns
+    /// `None` if no name is given and the program has no pipeline.
     ///
     /// # Errors
     /// No pipeline has that name, or it has no parameter of a given name; another VM loaded the program.
@@ -101,18 +102,19 @@ impl Instance {
         Ok(Some(self.call(&Closure::value(proto.clone(), Box::default()), values)))
     }
 
-    /// The machine.
+    /// Returns the virtual machine.
     pub fn vm(&self) -> &Rc<Vm> {
         &self.vm
     }
 
-    /// Names of what the entry file exports, in order of declaration, with what it exports of others.
+    /// Returns the names that the entry file exports, including re-exports, in order of declaration.
     pub fn exports(&self) -> impl Iterator<Item = &str> {
         let names = self.program.exports.iter();
         names.filter(|(_, binding)| self.value_of(binding).is_some()).map(|(name, _)| name.as_str())
     }
 
-    /// The value of a name; nothing for types that cannot be called, for pipelines, and when another VM loaded the program.
+    /// Returns the value of a name; `None` for types that cannot be called, for pipelines, and if another VM loaded the
+    /// program.
     fn value_of(&self, binding: &Binding) -> Option<Value> {
         self.program.check_vm(&self.vm).ok()?;
         match binding {
@@ -129,14 +131,14 @@ impl Instance {
         }
     }
 
-    /// An exported value.
+    /// Returns an exported value.
     pub fn export(&self, name: &str) -> Option<Value> {
         let (_, binding) = self.program.exports.iter().find(|(own, _)| own == name)?;
         self.value_of(binding)
     }
 
-    /// Calls a function value of the program, or a builtin. The call is a task of its own that shares the variables of the
-    /// program; what it has started and not awaited ends with it.
+    /// Calls a function value of the program, or a builtin. The call is a separate task that shares the variables of
+    /// the program; tasks that it has started and not awaited end with it.
     pub fn call(&self, f: &Value, args: Vec<Value>) -> Call {
         let task = self.task.beside();
         let fiber = Fiber::new(&self.vm, &task, f.clone(), args);
@@ -153,15 +155,15 @@ impl Instance {
         Call(task)
     }
 
-    /// The next item of an iterator, a generator, a stream or a channel: a list of one, or nil at the end.
+    /// Gets the next item of an iterator, a generator, a stream or a channel: a list of one item, or nil at the end.
     pub fn next(&self, iterator: &Value) -> Call {
         self.call(&HOST[0].value(), vec![iterator.clone()])
     }
 
-    /// Ends the program: its tasks stop, generators that are suspended run their cleanup, output is flushed.
+    /// Ends the program: stops its tasks, runs the cleanup of suspended generators and flushes the output.
     ///
     /// # Errors
-    /// What ends a program (`exit`) in cleanup; output that cannot be written.
+    /// An `exit` in cleanup; output that cannot be written.
     pub async fn end(&self) -> Result<()> {
         let result = end(&self.vm, &self.task, Ok(Value::NIL)).await;
         let flushed = self.vm.system.flush();
@@ -171,10 +173,10 @@ impl Instance {
 }
 
 impl Call {
-    /// Waits for the end. The result can be taken once.
+    /// Waits for the end of the call. The result can be taken once.
     ///
     /// # Errors
-    /// What the call throws; an abort error when it was taken before.
+    /// The error that the call throws; an abort error if the result was taken before.
     pub async fn result(&self) -> Result<Value> {
         self.0.ended().await;
         self.0.take_result().unwrap_or_else(|| Err(Error::new(ErrorKind::Abort)))
@@ -185,7 +187,7 @@ impl Call {
         self.0.cancel();
     }
 
-    /// Stops the call at its next suspension point; its cleanup blocks run, nothing else does.
+    /// Stops the call at its next suspension point; only its cleanup blocks still run.
     pub fn abort(&self) {
         self.0.abort();
     }

@@ -1,8 +1,8 @@
-//! Bytecode, compiler, interpreter and fibers: the machine that runs Harn programs.
+//! Bytecode, compiler, interpreter and fibers: the virtual machine that runs Harn programs.
 //!
-//! A program is [loaded](load) (parsed, its imports followed, compiled) and [run](Program::run) as a
-//! fiber: a future that executes instructions in a plain synchronous loop and leaves it only to wait.
-//! Native functions come in tables (see [`builtins!`]) that the owner of the [`Vm`] chooses.
+//! A program is [loaded](load) (parsed and compiled with its imports) and [run](Program::run) as a fiber: a future that
+//! executes instructions in a synchronous loop and leaves it only to wait. Native functions come in tables (see
+//! [`builtins!`]) that the owner of the [`Vm`] chooses.
 //!
 //! ```
 //! use harn_system::Memory;
@@ -15,8 +15,9 @@
 //! assert_eq!(outcome.result.unwrap().to_string(), "42");
 //! ```
 //!
-//! Read `bytecode.rs` (instructions), then `compile/mod.rs`, then `fiber.rs` and `interp.rs`. `unsafe`
-//! lives in `arena.rs`, `interp.rs`, `calls.rs`, `iteration.rs`, `fiber.rs`, `coroutine.rs`, `closure.rs`, `cycles.rs`, `observe.rs` and `vm.rs`; `verify.rs` proves what it relies on.
+//! Reading order: `bytecode.rs` (instructions), `compile/mod.rs`, `fiber.rs`, `interp.rs`. Most `unsafe`
+//! code is in `arena.rs`, `interp.rs`, `calls.rs`, `iteration.rs`, `fiber.rs`, `coroutine.rs`, `closure.rs`,
+//! `cycles.rs`, `observe.rs` and `vm.rs`; `verify.rs` proves the invariants that the interpreter relies on.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
@@ -91,12 +92,12 @@ pub use spans::{FinishedSpan, OpenSpan, SpanKind};
 pub use uncaught::{drawn, uncaught};
 pub use vm::{BuildError, Interrupt, Vm, VmBuilder};
 
-/// The tables of builtins that belong to the language itself.
+/// Returns the builtin tables that belong to the language itself.
 pub fn tables() -> Vec<&'static [Builtin]> {
     concurrency::tables()
 }
 
-/// The README, so that its example runs.
+/// The README, included so that its example is tested.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 pub struct Readme;

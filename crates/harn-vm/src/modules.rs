@@ -1,8 +1,8 @@
-//! Loading: from a source text to compiled files, following imports.
+//! Loading: from source code to compiled files, including imports.
 //!
-//! All files are read, parsed and declared before any is compiled, so that names can be resolved
-//! across files and import cycles work. What is wrong with an import becomes a step of the program
-//! that fails where the import stands, after the imports before it have run.
+//! All files are read, parsed and declared before any is compiled, so that names can be resolved across files and
+//! import cycles work. A failed import becomes a step of the program that fails at the import, after earlier imports
+//! have run.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -21,13 +21,13 @@ use crate::types::Types;
 use crate::vm::Vm;
 use crate::vm_id::{VmId, of_another_vm};
 
-/// A source text and where it came from.
+/// Source code and its origin.
 pub struct Source {
     /// The name shown in messages.
     pub name: String,
-    /// The text.
+    /// The source code.
     pub text: String,
-    /// Directory that relative imports start from.
+    /// Directory against which relative imports are resolved.
     pub dir: PathBuf,
 }
 
@@ -35,7 +35,7 @@ pub struct Source {
 pub(crate) enum Step {
     /// Run the top level of a file.
     Run(Rc<Proto>),
-    /// Fail with this runtime error at a place in a module.
+    /// Fail with this runtime error at a location in a module.
     Fail { text: String, module: u32, span: Span },
 }
 
@@ -46,9 +46,9 @@ pub struct Program {
     pub(crate) steps: Vec<Step>,
     /// Pipelines of the entry file in order of declaration.
     pub(crate) pipelines: Vec<(Name, Rc<Proto>)>,
-    /// What the entry file exports.
+    /// Exports of the entry file.
     pub(crate) exports: Vec<(Name, Binding)>,
-    /// What the names of types stand for.
+    /// Definitions of the named types.
     pub(crate) types: Rc<Types>,
     /// The entry file.
     pub(crate) file: u32,
@@ -62,13 +62,15 @@ impl Program {
         self.pipelines.iter().map(|(name, _)| name.as_str())
     }
 
+    /// Checks that `vm` is the VM that loaded the program.
+    ///
     /// # Errors
-    /// `vm` is not the VM that loaded the program.
+    /// A type error if it is not.
     pub(crate) fn check_vm(&self, vm: &Vm) -> crate::Result<()> {
         if Rc::ptr_eq(&self.vm, &vm.id) { Ok(()) } else { Err(of_another_vm("program")) }
     }
 
-    /// The bytecode, readable.
+    /// Returns a readable listing of the bytecode.
     pub fn listing(&self) -> String {
         let steps = self.steps.iter().filter_map(|s| match s {
             Step::Run(proto) => Some(proto.listing()),
@@ -78,21 +80,21 @@ impl Program {
     }
 }
 
-/// A function that a file exports, as somebody sees it who calls it by the names of its parameters.
+/// Signature of an exported function, for callers that pass arguments by name.
 pub struct ExportedFunction {
     /// Its name.
     pub name: String,
-    /// Where its declaration begins in the text, for the comment above.
+    /// Byte offset of its declaration, to find the comment above it.
     pub start: usize,
-    /// JSON Schemas of its parameters by name, in order; those with a default have `required: false`.
+    /// JSON Schemas of its parameters by name, in order; parameters with a default have `required: false`.
     pub parameters: Dict,
-    /// JSON Schema of the result, where it is declared.
+    /// JSON Schema of the result, if declared.
     pub returns: Option<Value>,
 }
 
 impl Program {
-    /// The functions that the entry file declares with `pub`, in order, without generators and functions that take any
-    /// number of arguments.
+    /// Returns the functions that the entry file declares with `pub`, in order, except generators and functions with a
+    /// rest parameter.
     pub fn functions(&self) -> Vec<ExportedFunction> {
         let declared = self.tree.items.iter().filter_map(|item| match &item.kind {
             StmtKind::Decl(decl) if decl.is_pub => Some(decl),
@@ -133,14 +135,14 @@ impl Program {
 /// Why a program cannot be run.
 #[derive(Debug, Clone)]
 pub enum LoadError {
-    /// The text has syntax errors.
+    /// The source has syntax errors.
     Syntax(Vec<SyntaxError>),
     /// It cannot be compiled.
     Compile(Vec<CompileError>),
 }
 
 impl LoadError {
-    /// All errors as diagnostics of `file`.
+    /// Returns all errors as diagnostics of `file`.
     pub fn diagnostics(&self, file: &SourceFile) -> Vec<Diagnostic> {
         match self {
             LoadError::Syntax(errors) => errors.iter().map(|e| e.diagnostic(file.text())).collect(),
@@ -155,7 +157,7 @@ impl LoadError {
         }
     }
 
-    /// The canonical text of the first error, as the conformance runner compares it.
+    /// Returns the canonical message of the first error, which the conformance runner compares.
     pub fn canonical(&self, source: &str) -> String {
         match self {
             LoadError::Syntax(errors) => errors.first().map(|e| e.canonical(source)).unwrap_or_default(),
@@ -182,21 +184,21 @@ impl std::fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// A file on its way to being compiled.
+/// A file that is loaded but not yet compiled.
 struct Loaded {
     scope: ModuleScope,
     tree: Rc<Tree>,
     /// For each import: the module, or the error.
     imports: Vec<(Import, Result<usize, String>)>,
-    /// Errors that stop the file itself (the text of the importer's error).
+    /// Errors of the file itself (the message of the importer's error).
     broken: Option<String>,
-    /// What the file mentions, once somebody asks.
+    /// Names that the file mentions, computed on demand.
     mentioned: OnceCell<Names>,
 }
 
 impl Loaded {
-    /// Whether two imports may bring the file different things of one name. It takes all types of the files that it
-    /// imports, asked or not, so those collide only where it mentions the name, or lists it to pass it on.
+    /// Returns whether two imports may define the same name differently in this file. Importing a file brings in all
+    /// its types, selected or not, so types conflict only if this file mentions the name, or re-exports it by name.
     fn bears(&self, import: &Import, name: &str, known: &Binding, other: &Binding) -> bool {
         let is_type = |binding: &Binding| matches!(binding, Binding::Alias(_) | Binding::Interface(_));
         let mentions =
@@ -216,8 +218,7 @@ struct Loader<'a> {
 /// Loads a program and everything it imports.
 ///
 /// # Errors
-/// Syntax and compile errors of the entry file. What is wrong with imported files is a runtime error
-/// at the import.
+/// Syntax and compile errors of the entry file. Errors of imported files are runtime errors at the import.
 pub fn load(vm: &Vm, source: &Source) -> Result<Program, LoadError> {
     let parsed = harn_syntax::parse(&source.text);
     if parsed.errors.is_empty() {
@@ -227,7 +228,7 @@ pub fn load(vm: &Vm, source: &Source) -> Result<Program, LoadError> {
     }
 }
 
-/// As [`load`], for a program that was parsed before: `tree` is that of `source`.
+/// Like [`load`], for a program that is already parsed: `tree` is that of `source`.
 ///
 /// # Errors
 /// Compile errors of the entry file.
@@ -283,7 +284,7 @@ impl<'a> Loader<'a> {
         index
     }
 
-    /// Finds and loads the file of an import; the number of an already known one.
+    /// Resolves and loads the file of an import; returns the number of the module, which may be loaded already.
     fn import(&mut self, path: &str, dir: &Path) -> Result<usize, String> {
         let target = self.sources.resolve(path, dir).map_err(|error| error.to_string())?;
         let key = target.key(self.sources.files());
@@ -311,7 +312,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Brings imported names into every file. Returns what went wrong, by file and import.
+    /// Adds imported names to every file. Returns the errors, by file and import.
     fn link_all(&mut self) -> FxHashMap<(usize, usize), String> {
         let mut failures = FxHashMap::default();
         let mut additions: Vec<(usize, Vec<(Name, Binding)>)> = Vec::new();
@@ -320,7 +321,7 @@ impl<'a> Loader<'a> {
             for (number, (import, target)) in file.imports.iter().enumerate() {
                 let outcome = match target {
                     Err(text) => Err(text.clone()),
-                    // A file that imports itself brings nothing new.
+                    // A file that imports itself adds no names.
                     Ok(module) if *module == index => Ok(()),
                     Ok(module) => self.bring(file, *module, import, &mut brought),
                 };
@@ -410,7 +411,7 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// Whether a selective import may name this top-level name of a module.
+    /// Returns whether a selective import may name this top-level name of a module.
     fn may_select(&self, module: usize, name: &Name, binding: &Binding) -> bool {
         match binding {
             Binding::Global { .. } => self.is_declaration(module, name),
@@ -418,7 +419,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Whether a global of a module comes from a `tool`, `skill` or `eval_pack` declaration.
+    /// Returns whether a global of a module comes from a `tool`, `skill` or `eval_pack` declaration.
     fn is_declaration(&self, module: usize, name: &Name) -> bool {
         self.files[module].tree.items.iter().any(|item| match &item.kind {
             StmtKind::Decl(d) => {
@@ -429,7 +430,7 @@ impl<'a> Loader<'a> {
         })
     }
 
-    /// The names a module exports, its re-exports included.
+    /// Returns the names that a module exports, including re-exports.
     fn exports(&self, module: usize, visiting: &mut Vec<usize>) -> Vec<(Name, Binding)> {
         if visiting.contains(&module) {
             return Vec::new();
@@ -444,7 +445,7 @@ impl<'a> Loader<'a> {
                 if import.names.as_ref().is_some_and(|wanted| !wanted.iter().any(|w| w.name == name)) {
                     continue;
                 }
-                // Two of one name are an error of the file that brings them together, or of the one that asks for it.
+                // A duplicate name is an error in the file that imports both, or in the one that imports the name.
                 if !out.iter().any(|(n, known)| *n == name && same_binding(known, &binding)) {
                     out.push((name, binding));
                 }
@@ -501,7 +502,7 @@ impl<'a> Loader<'a> {
         Ok(out)
     }
 
-    /// Pipelines that those of a file may extend: its own and imported ones.
+    /// Returns the pipelines that those of a file may extend: its own and imported ones.
     fn pipelines_of(&self, index: usize) -> Pipelines<'_> {
         let mut out: Pipelines<'_> = FxHashMap::default();
         let file = &self.files[index];
@@ -556,17 +557,17 @@ fn same_binding(a: &Binding, b: &Binding) -> bool {
         (Binding::Struct(x, _), Binding::Struct(y, _)) => harn_value::Ref::same(x, y),
         (Binding::Enum(x), Binding::Enum(y)) => harn_value::Ref::same(x, y),
         (Binding::Alias(x), Binding::Alias(y)) => Rc::ptr_eq(x, y),
-        // A file declares a name once.
+        // A file declares a name only once.
         (Binding::Interface(x), Binding::Interface(y)) => x == y,
         (Binding::Pipeline, Binding::Pipeline) => true,
         _ => false,
     }
 }
 
-/// Loads what the imports in `text` name, for a REPL input, and brings the names into `scope`.
+/// Loads the imports in `text`, a REPL input, and adds the names to `scope`.
 ///
 /// # Errors
-/// As [`load`].
+/// As for [`load`].
 pub(crate) fn load_imports(vm: &Vm, text: &str, scope: &mut ModuleScope) -> Result<Vec<Step>, LoadError> {
     let dir = vm.system.work_dir();
     let source = Source { name: "<repl imports>".to_owned(), text: text.to_owned(), dir };

@@ -1,9 +1,9 @@
-//! Where native code that was stopped, or that failed, becomes an error of the program.
+//! Conversion of stopped or panicking native code to errors of the program.
 //!
-//! While a fiber runs, a [`Watch`] makes it the one for whose sake native code of this thread is stopped: walks say
-//! their steps ([`harn_value::steps`]), the lookout finds that the memory limit, a deadline, a cancellation or a
-//! signal wants them to end, and they unwind up to [`catch`]. A panic inside native code ends there too, so that one
-//! broken builtin is an error that `try` catches and not the end of the process.
+//! While a fiber runs, a [`Watch`] makes native code of this thread stoppable on behalf of that fiber: traversals count
+//! their steps ([`harn_value::steps`]), the lookout detects that the memory limit, a deadline, a cancellation or a
+//! signal requires them to stop, and they unwind to [`catch`]. A panic inside native code ends there too, so that a
+//! broken builtin causes an error that `try` can catch and does not end the process.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -15,15 +15,15 @@ use crate::cx::Cx;
 use crate::error::{Error, Result};
 
 thread_local! {
-    /// The fiber that runs.
+    /// The running fiber.
     static RUNNING: RefCell<Option<Cx>> = const { RefCell::new(None) };
-    /// Why the work in progress ends.
+    /// Why the current native code is stopped.
     static REASON: Cell<Option<Error>> = const { Cell::new(None) };
-    /// Text and place of the last panic.
+    /// Message and location of the last panic.
     static PANIC: Cell<Option<String>> = const { Cell::new(None) };
 }
 
-/// While it lives, native code of this thread can be stopped for the sake of one fiber.
+/// While it exists, native code of this thread can be stopped on behalf of one fiber.
 pub(crate) struct Watch {
     fiber: Option<Cx>,
     lookout: Option<Lookout>,
@@ -45,19 +45,19 @@ impl Drop for Watch {
 /// File and line.
 pub type Place = (std::rc::Rc<str>, usize);
 
-/// The task that runs: its path from the root, and file and line of the builtin that it called last. Nothing while no
-/// task runs.
+/// Returns the running task: its path from the root, and file and line of the builtin that it called last. `None` while
+/// no task runs.
 pub fn running_place() -> Option<(String, Option<Place>)> {
     let cx = RUNNING.with_borrow(Clone::clone)?;
     Some((cx.task().path(), cx.call_place()))
 }
 
-/// While it lives, native code of this thread is not stopped: what handles an interruption, and what must be done whole
-/// or not at all. It is for work without waits that takes no long time.
+/// While it exists, native code of this thread is not stopped: for handling an interruption, and for work that must be
+/// atomic. Only for short work without waits.
 pub struct Calm(Option<Lookout>);
 
 impl Calm {
-    /// Begins the calm.
+    /// Disables stopping.
     #[must_use]
     pub fn new() -> Calm {
         Calm(set_lookout(None))
@@ -76,7 +76,7 @@ impl Drop for Calm {
     }
 }
 
-/// Whether the work in progress is to end; the reason is kept for [`catch`].
+/// Returns whether the current native code must stop; the reason is stored for [`catch`].
 fn lookout() -> bool {
     let reason = RUNNING.with_borrow(|fiber| fiber.as_ref().and_then(|cx| cx.check().err()));
     let stop = reason.is_some();
@@ -84,19 +84,19 @@ fn lookout() -> bool {
     stop
 }
 
-/// Ends the native function in progress with an error, from code that can return none: a conversion, a comparison.
-/// Only for code that a program called.
+/// Ends the current native function with an error, from code that cannot return one: a conversion, a comparison. Only
+/// for code that a program has called.
 #[cold]
 pub fn stop(error: Error) -> ! {
     REASON.set(Some(error));
     resume_unwind(Box::new(Stopped))
 }
 
-/// The nesting of data that a conversion to a tree of another crate accepts. Such trees are freed and written
-/// by recursion, and nothing that reads them takes half as much.
+/// Maximum nesting of data for a conversion to a tree of another crate. Such trees are dropped and serialized by
+/// recursion, and their readers accept less than half of this depth.
 pub const MAX_NESTING: usize = 512;
 
-/// Ends the native function in progress when a conversion has gone too deep.
+/// Ends the current native function if a conversion is too deep.
 #[inline]
 pub fn check_nesting(depth: usize) {
     if depth > MAX_NESTING {
@@ -104,7 +104,7 @@ pub fn check_nesting(depth: usize) {
     }
 }
 
-/// Runs native code. What stopped it, a panic too, is an error.
+/// Runs native code; converts a stop or a panic to an error.
 #[inline]
 pub(crate) fn catch<R>(work: impl FnOnce() -> R) -> Result<R> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|payload| reason(&*payload))
@@ -122,7 +122,7 @@ fn reason(payload: &(dyn Any + Send)) -> Error {
     Error::runtime(format!("internal error: {}; please report it", said.unwrap_or_default()))
 }
 
-/// Makes panics inside native functions of a program silent: they become errors, which name the place.
+/// Silences panics inside native functions of a program: they become errors, which include the location.
 pub fn quiet_panics() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

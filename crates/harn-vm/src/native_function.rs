@@ -1,4 +1,4 @@
-//! Functions that a host gives to a program as values: closures of Rust.
+//! Functions that a host passes to a program as values: Rust closures.
 
 use std::any::Any;
 use std::future::Future;
@@ -28,7 +28,7 @@ builtins! {
 
 type Body = Rc<dyn Fn(Cx, Vec<Value>) -> NativeFuture>;
 
-/// A function of the host, as the program holds it.
+/// A function of the host, as stored in a function value.
 pub struct NativeFunction {
     name: String,
     run: Body,
@@ -36,7 +36,8 @@ pub struct NativeFunction {
 }
 
 impl NativeFunction {
-    /// A function value that runs `run` with the arguments of the call. It may wait, and may call functions of the program.
+    /// Creates a function value that runs `run` with the arguments of the call. `run` may wait, and may call functions of
+    /// the program.
     ///
     /// ```
     /// use harn_system::Memory;
@@ -59,7 +60,7 @@ impl NativeFunction {
         NativeFunction::of_host(name, run, Rc::new(()))
     }
 
-    /// The same with something of the host that it finds again with [`NativeFunction::host`].
+    /// Like `NativeFunction::value`, with data of the host that [`NativeFunction::host`] returns.
     pub fn of_host<F>(name: &str, run: impl Fn(Cx, Vec<Value>) -> F + 'static, host: Rc<dyn Any>) -> Value
     where
         F: Future<Output = Result<Value>> + 'static,
@@ -69,7 +70,7 @@ impl NativeFunction {
         Partial::value(&HOST[0], vec![Value::foreign(function)])
     }
 
-    /// What the host gave with a function value; nothing for functions that are not the host's.
+    /// Returns the host's data of a function value; `None` for other functions.
     pub fn host(value: &Value) -> Option<Rc<dyn Any>> {
         let partial = value.downcast::<Partial>()?;
         partial.args.first()?.downcast::<NativeFunction>().map(|function| function.host.clone())

@@ -1,8 +1,8 @@
-//! Observers: whoever looks at a program while it runs, statement by statement. Coverage and the debugger are two.
+//! Observers: code that inspects a running program, statement by statement, such as coverage and the debugger.
 //!
-//! A program is compiled with a place in front of every statement only when there is an observer. The place is the
-//! instruction with which the interpreter looks after dropped generators anyway (`Op::Settle`); the fiber then shows the
-//! observer a [`Scene`]. So a program without an observer has neither more instructions nor more to ask.
+//! Only if there is an observer, the compiler emits an observation point before every statement. It uses the
+//! instruction that checks for dropped generators (`Op::Settle`); at such a point the fiber passes a [`Scene`] to the
+//! observer. A program without an observer has no additional instructions or checks.
 
 use std::rc::Rc;
 
@@ -15,22 +15,22 @@ use crate::coroutine::{Coroutine, Frame, NATIVE};
 use crate::error::Error;
 use crate::fiber::Fiber;
 
-/// Looks at a program while it runs. The program stands still until a method returns.
+/// Inspects a running program. The program is stopped until a method returns.
 pub trait Observer {
     /// A statement is about to run.
     fn statement(&self, scene: &Scene<'_>);
 
-    /// Whether functions that return the result of a call are to be seen while it runs. They need room then: a program
-    /// that calls itself so without end comes to its limit.
+    /// Returns whether tail calls must keep the caller's frame visible. This uses stack space: endless tail recursion
+    /// then reaches the stack limit.
     fn keeps_calls(&self) -> bool {
         false
     }
 
-    /// An error was thrown, or has come to a function that called another one.
+    /// Called when an error was thrown, or has propagated to a calling function.
     fn thrown(&self, _scene: &Scene<'_>, _error: &Error) {}
 }
 
-/// A task that stands still, with its calls and variables.
+/// A stopped task with its calls and variables.
 pub struct Scene<'a> {
     fiber: &'a Fiber,
 }
@@ -40,11 +40,11 @@ pub struct Scene<'a> {
 pub struct Level {
     /// Name of the function, `<closure>` or `pipeline`.
     pub function: String,
-    /// The file, as it is shown.
+    /// The file, as displayed.
     pub file: Rc<str>,
-    /// Number of the module, for its source text.
+    /// Number of the module, to find its source.
     pub module: u32,
-    /// The statement or expression that it is at.
+    /// The statement or expression being executed.
     pub span: Span,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Scene<'a> {
         Scene { fiber }
     }
 
-    /// The machine.
+    /// Returns the virtual machine.
     pub fn vm(&self) -> &Rc<crate::Vm> {
         self.fiber.cx.vm()
     }
@@ -65,37 +65,37 @@ impl<'a> Scene<'a> {
         &self.fiber.cx
     }
 
-    /// Whether the innermost call is at its first statement.
+    /// Returns whether the innermost call is at its first statement.
     pub fn begins(&self) -> bool {
         let Some((_, frame)) = self.frames().next() else { return false };
         let (proto, at) = position(frame);
         proto.shown.as_ref().and_then(|shown| shown.statements.first()) == Some(&(at as u32))
     }
 
-    /// The name of the innermost function.
+    /// Returns the name of the innermost function.
     pub fn function(&self) -> Option<&'a str> {
         let (_, frame) = self.frames().next()?;
         Some(&position(frame).0.name)
     }
 
-    /// The task: its path from the root.
+    /// Returns the task's path from the root.
     pub fn task(&self) -> String {
         self.fiber.cx.task().path()
     }
 
-    /// Module and place of the innermost call.
+    /// Returns module and span of the innermost call.
     pub fn place(&self) -> Option<(u32, Span)> {
         let (_, frame) = self.frames().next()?;
         let (proto, at) = position(frame);
         Some((proto.module, proto.span_at(at)))
     }
 
-    /// How many calls of the program are in progress.
+    /// Returns the number of calls of the program in progress.
     pub fn depth(&self) -> usize {
         self.frames().count()
     }
 
-    /// The calls in progress, the innermost first.
+    /// Returns the calls in progress, innermost first.
     pub fn levels(&self) -> Vec<Level> {
         let level = |(_, frame): (&Coroutine, &Frame)| {
             let (proto, at) = position(frame);
@@ -105,14 +105,14 @@ impl<'a> Scene<'a> {
         self.frames().map(level).collect()
     }
 
-    /// The variables of a call, by its number from the innermost.
+    /// Returns the variables of a call, by its number from the innermost.
     pub fn locals(&self, level: usize) -> Variables {
         let Some((co, frame)) = self.frames().nth(level) else { return Vec::new() };
         let (proto, at) = position(frame);
         let mut found: Variables = Vec::new();
         let locals = proto.shown.iter().flat_map(|shown| &shown.locals);
         for local in locals.filter(|local| (local.from as usize..local.to as usize).contains(&at)) {
-            // A variable hides those of the same name that were declared before.
+            // A variable shadows earlier ones of the same name.
             found.retain(|(name, _)| *name != local.name);
             let value = co.stack.get(frame.base as usize + usize::from(local.register));
             found.extend(value.and_then(content).map(|value| (local.name.clone(), value)));
@@ -120,11 +120,11 @@ impl<'a> Scene<'a> {
         found
     }
 
-    /// The variables that the function of a call captured.
+    /// Returns the variables that the function of a call captured.
     pub fn captured(&self, level: usize) -> Variables {
         let Some((_, frame)) = self.frames().nth(level) else { return Vec::new() };
         let (proto, _) = position(frame);
-        // A function without captured variables has none to look for, and its frame need not know a closure.
+        // A function without captures has none to list, and its frame may have no closure.
         if proto.captures.is_empty() {
             return Vec::new();
         }
@@ -135,13 +135,13 @@ impl<'a> Scene<'a> {
         pairs.filter_map(|(name, value)| Some((name.clone(), content(value)?))).collect()
     }
 
-    /// The variables of the module that the function of a call belongs to.
+    /// Returns the variables of the module that the function of a call belongs to.
     pub fn globals(&self, level: usize) -> Variables {
         let Some((_, frame)) = self.frames().nth(level) else { return Vec::new() };
         let module = position(frame).0.module as usize;
         let own = self.fiber.cx.task().globals.clone();
         let globals = if module == 0 { own } else { self.vm().module_globals(module) };
-        // SAFETY: nothing runs, so nobody holds a reference into the variables or makes new ones.
+        // SAFETY: nothing runs, so no reference into the variables exists and none are created.
         let values = unsafe { &*globals.get() };
         let named = values.iter().enumerate().filter_map(|(at, value)| {
             let name = self.vm().global_name(module, at);
@@ -150,7 +150,7 @@ impl<'a> Scene<'a> {
         named.filter(|(name, _)| !name.is_empty()).collect()
     }
 
-    /// Whether a handler of this task waits for an error that is thrown now.
+    /// Returns whether a handler of this task would catch an error that is thrown now.
     pub fn is_caught(&self, error: &Error) -> bool {
         let catches = |(_, frame): (&Coroutine, &Frame)| {
             let (proto, at) = position(frame);
@@ -161,7 +161,7 @@ impl<'a> Scene<'a> {
         error.is_catchable() && self.frames().any(catches)
     }
 
-    /// The frames of functions of the program, the innermost first.
+    /// Iterates over the frames of functions of the program, innermost first.
     fn frames(&self) -> impl Iterator<Item = (&'a Coroutine, &'a Frame)> + use<'a> {
         let stacks = std::iter::once(&self.fiber.co).chain(self.fiber.outer.iter().rev());
         stacks.flat_map(|co| {
@@ -171,23 +171,24 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// Function and last instruction of a frame of the program.
+/// Returns the function of a frame and its last executed instruction.
 pub(crate) fn position(frame: &Frame) -> (&Proto, usize) {
-    // SAFETY: the VM keeps functions alive; a frame's pc lies in its function, or behind its last instruction.
+    // SAFETY: functions live as long as the VM; a frame's pc is inside its function, or directly after its last
+    // instruction.
     unsafe {
         let proto = &*frame.proto;
         (proto, frame.pc.offset_from(proto.code.as_ptr()).max(1) as usize - 1)
     }
 }
 
-/// The value of a variable; nothing while it has none.
+/// Returns the value of a variable; `None` while it is unset.
 fn content(place: &Value) -> Option<Value> {
     let value = Variable::of(place).map_or_else(|| place.clone(), Variable::get);
     (!value.is_absent()).then_some(value)
 }
 
 impl Fiber {
-    /// Shows the observer the statement that comes next, when the interpreter has just left its loop in front of one.
+    /// Shows the next statement to the observer, if the interpreter has just left its loop before one.
     #[cold]
     pub(crate) fn show_statement(&mut self) {
         let Some(observer) = self.cx.vm().observer.clone() else { return };
@@ -200,7 +201,7 @@ impl Fiber {
         }
     }
 
-    /// Shows the observer an error, where it is thrown and in each call that it comes to.
+    /// Shows an error to the observer, where it is thrown and in each call that it propagates to.
     pub(crate) fn show_error(&mut self, error: &Error) {
         if let Some(observer) = self.cx.vm().observer.clone() {
             observer.thrown(&Scene::new(self), error);

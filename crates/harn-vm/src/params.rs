@@ -9,7 +9,7 @@ use crate::types::{Alias, Named, Scope};
 /// A type that can be checked at run time; `None` from [`Check::of`] means "not checked".
 #[derive(Clone, Debug)]
 pub enum Check {
-    /// One of the kinds by name (`int` and `float` pass for each other).
+    /// A kind, by name (`int` and `float` are interchangeable).
     Kind(&'static str),
     /// A literal.
     Literal(Literal),
@@ -17,15 +17,15 @@ pub enum Check {
     List(Option<Box<Check>>),
     /// `dict<K, V>`
     Dict(Option<Box<Check>>),
-    /// `{a: T, b?: U}`: name, optional, type (unchecked types test presence only), type text
+    /// `{a: T, b?: U}`: name, optional, type (unchecked types test presence only), type in source notation
     Shape(Vec<(Str, bool, Option<Check>, String)>),
     /// `A | B`
     Union(Vec<Check>),
-    /// A union that is told by its name: its members are of one kind.
+    /// A named union whose members are of one kind; messages use the name.
     Named(String, Box<Check>),
     /// A named interface.
     Interface(String),
-    /// An instance of the struct, or a dict with the shape of its fields: what comes from outside is a dict.
+    /// An instance of the struct, or a dict with the shape of its fields, as external data has.
     Struct(Str, Option<Box<Check>>),
     /// A value of the enum.
     Enum(Str),
@@ -59,29 +59,30 @@ impl Literal {
 pub struct ParamCheck {
     /// Parameter name.
     pub name: String,
-    /// What it must be.
+    /// The check of the value.
     pub check: Check,
-    /// The function runs later than it is called: a generator.
+    /// Whether the function's body runs later than the call: a generator.
     pub later: bool,
 }
 
 const KINDS: &[&str] = &["int", "float", "string", "bytes", "bool", "list", "dict", "set", "nil", "closure"];
 
-/// Parts of a type that are looked through. Types of types may multiply; what is beyond is not checked.
+/// Maximum number of parts of a type that are checked. Types nested in types may multiply; parts beyond the limit are
+/// not checked.
 const MAX_PARTS: usize = 1000;
 
-/// The making of a check.
+/// Builder of a check.
 struct Making {
-    /// The named types that lead here. Where one leads back to itself, what stands there is checked no more: a function that
-    /// goes down such a value checks it bit by bit, not all of it at each call.
+    /// The named types that enclose the current one. A recursive reference is not checked: a function that descends
+    /// such a value checks it step by step, not completely at each call.
     inside: Vec<*const Alias>,
     parts: usize,
     enums: bool,
 }
 
 impl Check {
-    /// The check for a type that is written with the names of `scope`, if it can be checked. A model has no enums to write, so those
-    /// of a tool are not.
+    /// Returns the check for a type with the names of `scope`; `None` if it cannot be checked. Enums in parameters of a
+    /// tool are not checked, because a model cannot write enum values.
     pub(crate) fn of(ty: &TypeExpr, scope: &Scope<'_>, of_tool: bool) -> Option<Check> {
         Making { inside: Vec::new(), parts: 0, enums: !of_tool }.check(ty, scope)
     }
@@ -148,7 +149,7 @@ impl Making {
     }
 }
 
-/// What stands for the parameter of a generic type.
+/// Returns the argument of a generic type's parameter.
 fn given<'a>(ty: &'a TypeExpr, scope: &'a Scope<'_>) -> &'a TypeExpr {
     match &ty.kind {
         TypeKind::Named { name, .. } => match scope.find(&name.name) {
@@ -160,7 +161,7 @@ fn given<'a>(ty: &'a TypeExpr, scope: &'a Scope<'_>) -> &'a TypeExpr {
 }
 
 impl Check {
-    /// Whether `value` passes; the quick answer before a message is made.
+    /// Returns whether `value` passes; the fast path before a message is built.
     pub fn accepts(&self, value: &Value) -> bool {
         match self {
             Check::Kind(kind) => kind_accepts(kind, value),
@@ -198,7 +199,7 @@ impl Check {
         }
     }
 
-    /// The kind word that union and element messages use.
+    /// Returns the kind name that messages of unions and elements use.
     fn kind(&self) -> String {
         match self {
             Check::Kind(kind) => (*kind).to_owned(),
@@ -211,7 +212,7 @@ impl Check {
         }
     }
 
-    /// Whether it is a union of shapes, whose kinds tell nothing.
+    /// Returns whether it is a union of shapes, whose kinds do not distinguish them.
     fn is_of_one_kind(&self) -> bool {
         let Check::Union(members) = self else { return false };
         members.iter().filter(|member| member.kind() == "dict").count() > 1
@@ -268,7 +269,7 @@ impl ParamCheck {
     }
 }
 
-/// The text behind `parameter ` for anything that is not a shape.
+/// Returns the message after `parameter ` for anything that is not a shape.
 fn value_problem(check: &Check, name: &str, value: &Value) -> String {
     match check {
         Check::Literal(literal) => format!("'{name}': expected constant {}, got {value}", literal.value()),
@@ -314,7 +315,7 @@ fn element_problems(check: &Check, path: &str, value: &Value, out: &mut Vec<Stri
     }
 }
 
-/// The text behind `parameter ` for shapes and `dict<K, V>`.
+/// Returns the message after `parameter ` for shapes and `dict<K, V>`.
 fn shape_problem(check: &Check, path: &str, value: &Value) -> String {
     let Some(dict) = value.to_dict() else {
         return format!("'{path}': expected dict or struct, got {}", value.type_name());
@@ -367,7 +368,7 @@ fn field_problem(check: &Check, path: &str, key: &str, value: &Value, ty: &str) 
 
 fn similar_key(name: &str, dict: &Ref<Dict>) -> String {
     let first = name.chars().next();
-    // Of more keys than a person wrote, a similar one is a coincidence.
+    // In a dict larger than a hand-written one, a similar key is a coincidence.
     dict.keys()
         .take(1000)
         .find(|key| key.chars().next() == first && crate::suggest::distance(name, key) <= 2)
@@ -375,7 +376,7 @@ fn similar_key(name: &str, dict: &Ref<Dict>) -> String {
         .unwrap_or_default()
 }
 
-/// A type in source notation.
+/// Formats a type in source notation.
 pub(crate) fn type_text(ty: &TypeExpr) -> String {
     let join = |types: &[TypeExpr], sep: &str| types.iter().map(type_text).collect::<Vec<_>>().join(sep);
     match &ty.kind {

@@ -1,4 +1,4 @@
-//! What patterns and struct literals do at run time and no instruction does.
+//! Internal builtins for patterns and struct literals.
 
 use std::cmp::Ordering;
 
@@ -19,7 +19,7 @@ builtins! {
                 return Err(Error::type_error(format!("range pattern: bounds must be numbers, got {}", bound.type_name())));
             }
         }
-        // NaN lies in no range.
+        // NaN is not in any range.
         let lies = |a: &Value, b: &Value, equal: bool| match order(a, b) {
             Ok(Some(Ordering::Less)) => true,
             Ok(Some(Ordering::Equal)) => equal,

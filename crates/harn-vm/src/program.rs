@@ -21,12 +21,12 @@ use crate::vm::Vm;
 
 /// How a program ended.
 pub struct Outcome {
-    /// The value of the entry pipeline, or of a script's top-level `return`; or the error.
+    /// The value of the entry pipeline or of a script's top-level `return`, or the error.
     pub result: Result<Value>,
 }
 
 impl Outcome {
-    /// The exit code of the contract, and a line for standard error in the case of an `Err` result.
+    /// Returns the exit code of the contract, and a line for standard error if the result is an `Err`.
     pub fn exit_code(&self) -> (i32, Option<String>) {
         match &self.result {
             Ok(value) => match (value.as_int(), crate::concurrency::as_result(value)) {
@@ -57,7 +57,7 @@ pub(crate) async fn call(vm: &Rc<Vm>, task: &Rc<Task>, proto: &Rc<Proto>, args: 
     Fiber::new(vm, task, callee, args).await
 }
 
-/// The error of a step that cannot be run.
+/// Returns the error of a step that fails, with its location.
 pub(crate) fn fail(vm: &Vm, text: &str, module: u32, span: Span) -> Error {
     let mut error = Error::runtime(text);
     let file = vm.source(module).map_or_else(|| "".into(), |(file, _)| file);
@@ -65,7 +65,7 @@ pub(crate) fn fail(vm: &Vm, text: &str, module: u32, span: Span) -> Error {
     error
 }
 
-/// Warns of the tasks that the end of the program cancels: what they were to do is not done.
+/// Warns about the tasks that are cancelled by the end of the program, whose work is not completed.
 fn tell_unfinished(vm: &Vm, task: &Task) {
     let mut places: Vec<((u32, u32), usize)> = Vec::new();
     for place in task.running_spawns() {
@@ -90,7 +90,7 @@ fn tell_unfinished(vm: &Vm, task: &Task) {
     }
 }
 
-/// The end of a program: its tasks stop, and generators that are suspended run their cleanup, the youngest first.
+/// Ends a program: stops its tasks, then runs the cleanup of suspended generators, youngest first.
 pub(crate) async fn end(vm: &Rc<Vm>, task: &Rc<Task>, mut result: Result<Value>) -> Result<Value> {
     Cx::new(vm.clone(), task.clone()).end_children().await;
     loop {
@@ -104,8 +104,9 @@ pub(crate) async fn end(vm: &Rc<Vm>, task: &Rc<Task>, mut result: Result<Value>)
 }
 
 impl Program {
-    /// Runs the program in `vm`, the VM that loaded it; in another one it ends with a type error. `entry` names the
-    /// pipeline to run instead of the usual one; `args` supplies pipeline parameters by name (others are nil).
+    /// Runs the program in `vm`, which must be the VM that loaded it; in another one it ends with a type error.
+    /// `entry` names the pipeline to run instead of the default one; `args` supplies pipeline parameters by name
+    /// (others are nil).
     pub async fn run(&self, vm: &Rc<Vm>, entry: Option<&str>, args: &[(&str, Value)]) -> Outcome {
         if let Err(error) = self.check_vm(vm) {
             return Outcome { result: Err(error) };
@@ -121,7 +122,7 @@ impl Program {
         Outcome {
             result: match (flushed, result) {
                 (Err(error), Ok(_)) => Err(Error::output(&error)),
-                // A program that chose its exit code did not choose to lose what it had printed.
+                // An `exit` code must not hide that output was lost.
                 (Err(error), Err(end))
                     if error.kind() != std::io::ErrorKind::BrokenPipe
                         && matches!(end.kind(), ErrorKind::Exit(_)) =>
@@ -133,13 +134,13 @@ impl Program {
         }
     }
 
-    /// The name of the first parameter of the pipeline of a name, or of the one that runs when none is named.
+    /// Returns the name of the first parameter of the named or default pipeline.
     pub fn first_parameter(&self, entry: Option<&str>) -> Option<&str> {
         let (_, proto) = self.pipeline(entry).ok()??;
         proto.param_names.first().map(String::as_str)
     }
 
-    /// Name and code of the pipeline of a name, or the one that runs when none is named; nothing when there is none.
+    /// Returns name and code of the named or default pipeline; `None` if the program has no pipeline.
     pub(crate) fn pipeline(&self, entry: Option<&str>) -> Result<Option<(&str, &Rc<Proto>)>> {
         let found = match entry {
             Some(name) => match self.pipelines.iter().find(|(n, _)| n == name) {
@@ -162,7 +163,7 @@ impl Program {
         for (number, step) in self.steps.iter().enumerate() {
             match step {
                 Step::Run(proto) => {
-                    // The last one is the program itself.
+                    // The last step is the program itself.
                     let imported = number + 1 < self.steps.len();
                     let _span = imported.then(|| import_span(vm, task, proto));
                     last = call(vm, task, proto, Vec::new()).await?;
@@ -181,7 +182,7 @@ impl Program {
     }
 }
 
-/// The span of the top level of an imported file.
+/// Opens the tracing span of the top level of an imported file.
 fn import_span(vm: &Rc<Vm>, task: &Rc<Task>, main: &Proto) -> Option<OpenSpan> {
     vm.span_in(task, SpanKind::Import, || Str::new(&main.file))
 }
@@ -195,7 +196,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// An empty session.
+    /// Creates an empty session.
     pub fn new(vm: &Rc<Vm>) -> Session {
         let id = vm.new_module("<repl>", "");
         let scope = ModuleScope {
@@ -208,18 +209,18 @@ impl Session {
         Session { vm: vm.clone(), task: root_task(vm), scope, count: 0 }
     }
 
-    /// Names declared so far, in alphabetical order.
+    /// Returns the names declared so far, in alphabetical order.
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.scope.names.keys().map(ToString::to_string).collect();
         names.sort();
         names
     }
 
-    /// Evaluates an input. Its value is that of the last expression.
+    /// Evaluates an input; returns the value of its last expression.
     ///
     /// # Errors
-    /// Syntax and compile errors; [`EvalError::Run`] for errors of the running input. The session stays
-    /// usable after any of them.
+    /// Syntax and compile errors; [`EvalError::Run`] for errors of the running input. The session stays usable after
+    /// an error.
     pub async fn eval(&mut self, text: &str) -> Result<Value, EvalError> {
         let parsed = harn_syntax::parse(text);
         if !parsed.errors.is_empty() {
@@ -261,10 +262,10 @@ impl Session {
         self.task.ending(result).map_err(EvalError::Run)
     }
 
-    /// Ends the session: its tasks stop, and generators that are suspended run their cleanup.
+    /// Ends the session: stops its tasks and runs the cleanup of suspended generators.
     ///
     /// # Errors
-    /// What ends a program (`exit`) in cleanup.
+    /// An `exit` in cleanup.
     pub async fn end(&mut self) -> Result<()> {
         let result = end(&self.vm, &self.task, Ok(Value::NIL)).await;
         let _ = self.vm.system.flush();
@@ -272,7 +273,7 @@ impl Session {
     }
 }
 
-/// Why an input has no value.
+/// Why an input could not be evaluated.
 #[derive(Debug)]
 pub enum EvalError {
     /// It cannot be compiled.
@@ -292,13 +293,13 @@ impl std::fmt::Display for EvalError {
 
 impl std::error::Error for EvalError {}
 
-/// The largest file that is read as a program.
+/// Maximum size of a program file in bytes.
 pub const MAX_SOURCE: u64 = harn_front::MAX_BYTES;
 
-/// A source from a file of at most [`MAX_SOURCE`] bytes.
+/// Reads a source file of at most [`MAX_SOURCE`] bytes.
 ///
 /// # Errors
-/// The text for `Error reading PATH: ...`.
+/// The message `Error reading PATH: ...`.
 pub fn read_source(system: &dyn System, path: &str) -> std::result::Result<Source, String> {
     let bytes = system.read(std::path::Path::new(path), MAX_SOURCE);
     let bytes = bytes.map_err(|e| format!("Error reading {path}: {e}"))?;

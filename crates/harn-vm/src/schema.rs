@@ -8,31 +8,32 @@ use harn_value::{Dict, Str, Value};
 
 use crate::types::{Alias, Named, Scope};
 
-/// Types that are not recursive by themselves are unfolded this deep; a generic one may refer to ever larger ones.
+/// Maximum depth to which types that are not directly recursive are expanded; a generic type may refer to ever larger
+/// ones.
 const MAX_DEPTH: usize = 32;
 
-/// Parts of a schema that are written out. Types of types may multiply: what is beyond is referred to by its name, or accepts
-/// anything where it has none.
+/// Maximum number of expanded parts of a schema. Types nested in types may multiply: beyond the limit, a named type is
+/// referred to by its name, and any other accepts anything.
 const MAX_PARTS: usize = 4096;
 
 fn dict<const N: usize>(entries: [(&str, Value); N]) -> Value {
     Value::dict(entries.into_iter().collect::<Dict>())
 }
 
-/// The JSON Schema of a type.
+/// Returns the JSON Schema of a type.
 pub(crate) fn json_schema(ty: &TypeExpr, scope: &Scope<'_>) -> Value {
     schema(scope, true, |lowering| lowering.build(ty, scope, 0))
 }
 
-/// The schema dict of a type that has a name.
+/// Returns the schema dict of a named type.
 pub(crate) fn schema_of(alias: &Rc<Alias>, scope: &Scope<'_>) -> Value {
     schema(scope, false, |lowering| {
         described(lowering.build(&alias.ty, &scope.of(alias, &[], scope), 0), alias.doc.as_deref())
     })
 }
 
-/// Adds the description and the limits of a field or parameter to its schema, whose keys are those of JSON Schema or of
-/// Harn.
+/// Adds the description and the constraints of a field or parameter to its schema, with the keywords of JSON Schema or
+/// of Harn.
 pub(crate) fn annotate(mut schema: Value, note: Option<&Note>, json: bool) -> Value {
     let Some(note) = note else { return schema };
     for (word, value) in note.limits.iter().flat_map(|limit| &limit.words) {
@@ -41,7 +42,7 @@ pub(crate) fn annotate(mut schema: Value, note: Option<&Note>, json: bool) -> Va
     described(schema, note.doc.as_deref())
 }
 
-/// Adds a limit to a schema, or to those members of a union that it applies to.
+/// Adds a constraint to a schema, or to the members of a union to which it applies.
 fn limit(schema: &mut Value, word: &'static str, value: &Value, json: bool) {
     let Some(dict) = schema.as_dict_mut().map(harn_value::Ref::make_mut) else { return };
     let union = if json { "anyOf" } else { "union" };
@@ -61,7 +62,7 @@ fn limit(schema: &mut Value, word: &'static str, value: &Value, json: bool) {
     }
 }
 
-/// Adds a description to a schema that has none. A reference takes none: strict hosts refuse words beside `$ref`.
+/// Adds a description to a schema that has none. Not to a reference: strict hosts reject keywords next to `$ref`.
 fn described(mut schema: Value, doc: Option<&str>) -> Value {
     if let (Some(doc), Some(dict)) = (doc, schema.as_dict_mut()) {
         let dict = harn_value::Ref::make_mut(dict);
@@ -72,11 +73,11 @@ fn described(mut schema: Value, doc: Option<&str>) -> Value {
     schema
 }
 
-/// The schema of a type. Types that refer to themselves stand under their names in `$defs`, and are referred to.
+/// Returns the schema of a type. Recursive types are stored by name in `$defs` and referred to.
 fn schema(scope: &Scope<'_>, json: bool, lower: impl FnOnce(&mut Lowering) -> Value) -> Value {
     let mut lowering = Lowering { json, parts: 0, named: Vec::new() };
     let mut whole = lower(&mut lowering);
-    // The list grows while it is gone through.
+    // The list grows during the iteration.
     let mut done = 0;
     let mut named = Dict::new();
     while let Some((alias, name)) = lowering.named.get(done).cloned() {
@@ -84,7 +85,7 @@ fn schema(scope: &Scope<'_>, json: bool, lower: impl FnOnce(&mut Lowering) -> Va
         let schema = lowering.build(&alias.ty, &scope.of(&alias, &[], scope), 0);
         named.insert(name.as_str(), described(schema, alias.doc.as_deref()));
     }
-    // What a recursive type is itself is wanted, not a reference to it.
+    // The result is the recursive type itself, not a reference to it.
     if let Some(name) = whole.as_dict().and_then(|dict| referred(dict)) {
         whole = named.get_str(&name).cloned().unwrap_or(whole);
     }
@@ -96,22 +97,23 @@ fn schema(scope: &Scope<'_>, json: bool, lower: impl FnOnce(&mut Lowering) -> Va
     whole
 }
 
-/// The name that a schema refers to.
+/// Returns the name that a schema refers to.
 fn referred(schema: &Dict) -> Option<String> {
     schema.get_str("$ref")?.as_str()?.strip_prefix("#/$defs/").map(str::to_owned)
 }
 
-/// The making of one schema.
+/// Builder of one schema.
 struct Lowering {
     json: bool,
-    /// Parts so far.
+    /// Number of parts so far.
     parts: usize,
-    /// The types that were referred to by name, in order, and those names: two files may use one name for different types.
+    /// The types that were referred to by name, in order, with those names: two files may use one name for different
+    /// types.
     named: Vec<(Rc<Alias>, String)>,
 }
 
 impl Lowering {
-    /// The name under which a type that leads back to itself is referred to.
+    /// Returns the name by which a recursive type is referred to.
     fn name_of(&mut self, alias: &Rc<Alias>, name: &str) -> String {
         if let Some((_, known)) = self.named.iter().find(|(known, _)| Rc::ptr_eq(known, alias)) {
             return known.clone();
@@ -129,7 +131,7 @@ impl Lowering {
         })
     }
 
-    /// The schema of a type; `None` for types that have none and accept anything.
+    /// Returns the schema of a type; `None` for types without a schema, which accept anything.
     fn lower(&mut self, ty: &TypeExpr, scope: &Scope<'_>, depth: usize) -> Option<Value> {
         self.parts += 1;
         let json = self.json;
@@ -160,7 +162,7 @@ impl Lowering {
                 (other, args) => match scope.find(other)? {
                     Named::Argument(ty, scope) => self.lower(ty, scope, depth + 1),
                     Named::Alias(alias) | Named::Struct(_, alias) => {
-                        // Each argument makes another type of a generic one, so those are unfolded.
+                        // Each argument makes a different type of a generic one, so these are expanded.
                         let many = self.parts > MAX_PARTS;
                         if alias.params.is_empty() && (many || scope.is_recursive(&alias)) {
                             let name = self.name_of(&alias, other);
@@ -222,7 +224,7 @@ impl Lowering {
     }
 }
 
-/// The values of a union that consists of literals of one kind.
+/// Returns the values of a union of literals of one kind.
 fn literals(members: &[TypeExpr], value: impl Fn(&TypeKind) -> Option<Value>) -> Option<Value> {
     members.iter().map(|m| value(&m.kind)).collect::<Option<Vec<_>>>().map(Value::list)
 }

@@ -1,4 +1,4 @@
-//! Spans of what a program does, that are recorded when it asks for them. `tracing.rs` opens them.
+//! Tracing spans, recorded when a program requests them. `tracing.rs` opens them.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
@@ -8,33 +8,33 @@ use std::time::Duration;
 use harn_system::System;
 use harn_value::{Foreign, Str, Value};
 
-/// The builtin with which a program asks for its spans.
+/// The builtin with which a program requests spans.
 pub(crate) const ASKED_WITH: &str = "enable_tracing";
 
-/// Finished spans that are kept; a program that runs for days must not grow by each call.
+/// Maximum number of finished spans to store, so that the memory of a long-running program is bounded.
 const KEPT: usize = 16_384;
 
-/// What a span is of.
+/// Kind of operation that a span covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKind {
     /// A pipeline.
     Pipeline,
-    /// A call of a function with a name.
+    /// A call of a named function.
     FnCall,
-    /// A call of a model, with all its retries.
+    /// A call of a model, including retries.
     LlmCall,
-    /// A call of a tool by a loop.
+    /// A tool call of a loop.
     ToolCall,
     /// The top level of an imported file.
     Import,
     /// A parallel operation, until the last of its tasks has ended.
     Parallel,
-    /// A task that was spawned.
+    /// A spawned task.
     Spawn,
 }
 
 impl SpanKind {
-    /// The word for it.
+    /// Returns its name.
     pub fn word(self) -> &'static str {
         match self {
             SpanKind::Pipeline => "pipeline",
@@ -48,22 +48,22 @@ impl SpanKind {
     }
 }
 
-/// A span that is over.
+/// A finished span.
 #[derive(Clone, Debug)]
 pub struct FinishedSpan {
-    /// Its number; one that was opened later has a greater one.
+    /// Its number; numbers increase in the order of opening.
     pub id: u64,
-    /// The number of the span around it.
+    /// Number of the enclosing span.
     pub parent: Option<u64>,
-    /// What it is of.
+    /// Kind of operation.
     pub kind: SpanKind,
     /// Name of the function, model, tool, file or form.
     pub name: Str,
-    /// When it began, on the clock of `elapsed`.
+    /// Start time, on the clock of `elapsed`.
     pub start: Duration,
-    /// How long it lasted.
+    /// Duration.
     pub duration: Duration,
-    /// What else is known of it: names with texts or numbers.
+    /// Attributes: names with strings or numbers.
     pub metadata: Vec<(&'static str, Value)>,
 }
 
@@ -72,20 +72,21 @@ pub(crate) struct Spans {
     system: Rc<dyn System>,
     on: Cell<bool>,
     opened: Cell<u64>,
-    /// The last number before recording began. What was opened up to it belongs to nothing that is recorded now.
+    /// The last number before recording started. Spans up to it are not part of the recording.
     before: Cell<u64>,
     finished: RefCell<VecDeque<FinishedSpan>>,
     left_out: Cell<u64>,
 }
 
-/// Numbers of the spans that are open in a task, innermost last. The first may be one of the task that began it.
+/// Numbers of the spans that are open in a task, innermost last. The first may belong to the task that started it.
 type Open = RefCell<Vec<u64>>;
 
-/// The spans that a task is in.
+/// The open spans of a task.
 #[derive(Default)]
 pub(crate) struct TaskSpans {
     open: OnceCell<Rc<Open>>,
-    /// That of the task itself, until it ends. In a box: most tasks have none, and there may be many.
+    /// The span of the task itself, until it ends. Boxed, because most tasks have none and there may be many
+    /// tasks.
     own: RefCell<Option<Box<OpenSpan>>>,
 }
 
@@ -94,17 +95,17 @@ impl TaskSpans {
         self.open.get_or_init(Rc::default)
     }
 
-    /// What the task does from now on is inside of a span.
+    /// Makes a span the parent of later spans of the task.
     pub(crate) fn enter(&self, id: u64) {
         self.open().borrow_mut().push(id);
     }
 
-    /// A span of all that the task does, until it ends.
+    /// Sets the span that covers the task until it ends.
     pub(crate) fn set_own(&self, span: Option<OpenSpan>) {
         drop(self.own.replace(span.map(Box::new)));
     }
 
-    /// The task is over.
+    /// Ends the task's own span.
     pub(crate) fn end(&self) {
         self.set_own(None);
     }
@@ -113,7 +114,7 @@ impl TaskSpans {
 /// A span in progress; dropping it ends it.
 pub struct OpenSpan {
     spans: Rc<Spans>,
-    /// The open spans of the task that it belongs to, if it does to one.
+    /// The open spans of the task that it belongs to, if any.
     open: Weak<Open>,
     id: u64,
     parent: Option<u64>,
@@ -124,12 +125,12 @@ pub struct OpenSpan {
 }
 
 impl OpenSpan {
-    /// Its number.
+    /// Returns its number.
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
 
-    /// Notes something. Numbers of one name add up; of texts the last one stays.
+    /// Adds an attribute. Numbers with the same name are added up; for strings the last one is stored.
     pub fn note(&self, name: &'static str, value: Value) {
         let mut metadata = self.metadata.borrow_mut();
         let Some((_, known)) = metadata.iter_mut().find(|(known, _)| *known == name) else {
@@ -178,12 +179,12 @@ impl Spans {
         })
     }
 
-    /// Whether spans are recorded.
+    /// Returns whether spans are recorded.
     pub(crate) fn are_recorded(&self) -> bool {
         self.on.get()
     }
 
-    /// Begins to record spans, with none, or stops it.
+    /// Starts a new, empty recording, or stops it.
     pub(crate) fn record(&self, on: bool) {
         self.on.set(on);
         if on {
@@ -202,18 +203,19 @@ impl Spans {
         finished.push_back(span);
     }
 
-    /// The spans that have finished since recording began, in that order, and how many earlier ones were not kept.
+    /// Returns the spans that have finished since recording started, in that order, and the number of dropped
+    /// older ones.
     pub(crate) fn finished(&self) -> (Vec<FinishedSpan>, u64) {
         (self.finished.borrow().iter().cloned().collect(), self.left_out.get())
     }
 
-    /// The innermost span of a task, as far as it is recorded.
+    /// Returns the innermost span of a task, if it is recorded.
     pub(crate) fn around(&self, task: &TaskSpans) -> Option<u64> {
         let open = task.open.get()?.borrow();
         open.last().copied().filter(|id| *id > self.before.get())
     }
 
-    /// Opens a span inside of what a task does.
+    /// Opens a span inside the current span of a task.
     pub(crate) fn open_in(self: &Rc<Spans>, task: &TaskSpans, kind: SpanKind, name: Str) -> OpenSpan {
         let mut span = self.open_beside(task, kind, name);
         span.open = Rc::downgrade(task.open());
@@ -221,7 +223,7 @@ impl Spans {
         span
     }
 
-    /// Opens a span of something that goes on beside a task.
+    /// Opens a span of an operation that runs concurrently with a task.
     pub(crate) fn open_beside(self: &Rc<Spans>, task: &TaskSpans, kind: SpanKind, name: Str) -> OpenSpan {
         let id = self.opened.get() + 1;
         self.opened.set(id);
@@ -231,7 +233,7 @@ impl Spans {
     }
 }
 
-/// So that the span of a call can lie in a register of its function.
+/// Allows the span of a call to be stored in a register of its function.
 impl Foreign for OpenSpan {
     fn type_name(&self) -> &'static str {
         "span"

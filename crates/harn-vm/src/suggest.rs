@@ -2,12 +2,12 @@
 
 pub use harn_syntax::suggest::{distance, nearest};
 
-/// `` (did you mean `name`?)`` or nothing. What a name of another language stands for comes before names that are only
-/// spelt alike.
+/// Returns `` (did you mean `name`?)`` or nothing. The equivalent of a name of another language takes precedence over
+/// names with a similar spelling.
 pub fn hint<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
     let meant = harn_syntax::habits::instead_of(word).filter(|meant| names.contains(meant));
-    // Words about the habit say more than a name that is only spelt alike.
+    // Advice about a name of another language is more useful than a name with a similar spelling.
     let alike = || {
         harn_syntax::habits::name_advice(word)
             .is_none()

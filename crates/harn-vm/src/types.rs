@@ -1,7 +1,7 @@
-//! What the names of types stand for: one model for schemas, the parameters of tools and the checks of arguments.
+//! Resolution of type names: one model for schemas, parameters of tools and checks of arguments.
 //!
-//! A name means what it means in the file where it is written. So each type that has a name knows its file, and a type
-//! of another file is looked through with the names of that file.
+//! A name is resolved in the file where it is written. So each named type stores its file, and a type of another file
+//! is expanded with the names of that file.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,22 +11,21 @@ use harn_syntax::ast::{Ident, Name, ShapeField, StructDecl, TypeDecl, TypeExpr, 
 use harn_value::{EnumType, Ref, StructType};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// A type that has a name.
+/// A named type.
 #[derive(Debug)]
 pub(crate) struct Alias {
-    /// The names that stand for the arguments of a generic one.
+    /// Names of the type parameters.
     pub(crate) params: Vec<Name>,
-    /// What the name stands for.
+    /// The definition.
     pub(crate) ty: TypeExpr,
-    /// What its doc comment says.
+    /// Text of its doc comment.
     pub(crate) doc: Option<Name>,
-    /// The file whose names `ty` is written with; `None` for what a function declares, which only places inside of that
-    /// function mention.
+    /// The file whose names `ty` uses; `None` for a declaration inside a function, which is visible only there.
     home: Option<u32>,
 }
 
 impl Alias {
-    /// What `type` declares in the file `home`, or in a function.
+    /// Creates the alias of a `type` declaration in the file `home`, or in a function.
     pub(crate) fn of_type(d: &TypeDecl, home: Option<u32>) -> Rc<Alias> {
         Alias::new(&d.type_params, d.ty.clone(), d.doc.clone(), home)
     }
@@ -35,7 +34,7 @@ impl Alias {
         Rc::new(Alias { params: params.iter().map(|param| param.name.name.clone()).collect(), ty, doc, home })
     }
 
-    /// A struct of the file `home`, or of a function, as the shape of its fields.
+    /// Creates the alias of a struct in the file `home`, or in a function, as the shape of its fields.
     pub(crate) fn of_struct(d: &StructDecl, home: Option<u32>) -> Rc<Alias> {
         let any = |span: Span| {
             let name = Ident { name: "any".into(), span };
@@ -52,25 +51,25 @@ impl Alias {
     }
 }
 
-/// What the name of a type stands for.
+/// The meaning of a type name.
 #[derive(Clone)]
 pub(crate) enum Named<'a> {
     /// Another type.
     Alias(Rc<Alias>),
-    /// A struct, and the shape of its fields.
+    /// A struct and the shape of its fields.
     Struct(Ref<StructType>, Rc<Alias>),
     Enum(Ref<EnumType>),
     Interface,
-    /// The argument of a generic type, with the names that it is written with.
+    /// An argument of a generic type, with the scope in which it is written.
     Argument(&'a TypeExpr, &'a Scope<'a>),
 }
 
-/// The types that the files of a program know by name.
+/// The named types of each file of a program.
 #[derive(Default)]
 pub(crate) struct Types(RefCell<FxHashMap<u32, FxHashMap<Name, Named<'static>>>>);
 
 impl Types {
-    /// Takes over what a file knows.
+    /// Adds the types of a file.
     pub(crate) fn know(&self, file: u32, types: impl Iterator<Item = (Name, Named<'static>)>) {
         self.0.borrow_mut().entry(file).or_default().extend(types);
     }
@@ -79,12 +78,12 @@ impl Types {
         self.0.borrow().get(&file)?.get(name).cloned()
     }
 
-    /// The names of a file.
+    /// Returns the scope of a file.
     pub(crate) fn of(&self, file: u32) -> Scope<'_> {
         Scope { types: self, place: Place::File(file), arguments: Vec::new() }
     }
 
-    /// The names where a function is written: what `find` tells.
+    /// Returns the scope of a position in a function, in which `find` resolves names.
     pub(crate) fn through<'a>(&'a self, find: &'a dyn Fn(&str) -> Option<Named<'static>>) -> Scope<'a> {
         Scope { types: self, place: Place::Function(find), arguments: Vec::new() }
     }
@@ -96,16 +95,16 @@ enum Place<'a> {
     Function(&'a dyn Fn(&str) -> Option<Named<'static>>),
 }
 
-/// The names that a type is written with.
+/// The scope in which a type's names are resolved.
 pub(crate) struct Scope<'a> {
     types: &'a Types,
     place: Place<'a>,
-    /// Those of the generic type whose inside this is; without a type where none was given.
+    /// Arguments of the generic type whose definition this is; without a type if none was given.
     arguments: Vec<(&'a Name, Option<(&'a TypeExpr, &'a Scope<'a>)>)>,
 }
 
 impl Scope<'_> {
-    /// The inside of a type that has a name, for arguments that are written in the scope `outside`.
+    /// Returns the scope inside a named type, for arguments that are written in the scope `outside`.
     pub(crate) fn of<'b>(
         &'b self,
         alias: &'b Alias,
@@ -117,7 +116,7 @@ impl Scope<'_> {
         Scope { types: self.types, place: alias.home.map_or(self.place, Place::File), arguments }
     }
 
-    /// What a name stands for; `None` for names that are no types, and for what may be anything.
+    /// Resolves a name; `None` for names that are not types, and for types that accept anything.
     pub(crate) fn find(&self, name: &str) -> Option<Named<'_>> {
         if let Some((_, argument)) = self.arguments.iter().find(|(own, _)| *own == name) {
             return argument.map(|(ty, scope)| Named::Argument(ty, scope));
@@ -132,7 +131,7 @@ impl Scope<'_> {
         }
     }
 
-    /// Whether a type leads back to itself.
+    /// Returns whether a type is recursive.
     pub(crate) fn is_recursive(&self, alias: &Rc<Alias>) -> bool {
         let mut seen = FxHashSet::default();
         let mut todo = self.mentioned(alias);
@@ -147,7 +146,7 @@ impl Scope<'_> {
         false
     }
 
-    /// The types with names that a type mentions.
+    /// Returns the named types that a type mentions.
     fn mentioned(&self, alias: &Alias) -> Vec<Rc<Alias>> {
         let mut found = Vec::new();
         let place = alias.home.map_or(self.place, Place::File);
@@ -162,7 +161,7 @@ impl Scope<'_> {
     }
 }
 
-/// The names in a type.
+/// Visits the names in a type.
 fn names(ty: &TypeExpr, found: &mut dyn FnMut(&Name)) {
     match &ty.kind {
         TypeKind::Named { name, args } => {

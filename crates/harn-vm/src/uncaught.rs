@@ -1,4 +1,4 @@
-//! Errors that a program did not catch, as diagnostics for people.
+//! Uncaught errors of a program as diagnostics for users.
 
 use std::cell::RefCell;
 
@@ -7,26 +7,27 @@ use harn_syntax::{Diagnostic, SourceFile, Span};
 use crate::error::{Error, ErrorKind, TraceEntry};
 use crate::vm::Vm;
 
-/// Frames shown of a deep call stack: the innermost and the outermost.
+/// Number of frames displayed of a deep call stack: innermost and outermost.
 const SHOWN: (usize, usize) = (20, 10);
 
-/// The longest field of a thrown dict that a note shows, in bytes.
+/// Maximum length of a field of a thrown dict in a note, in bytes.
 const NOTE: usize = 200;
 
-/// How the entry file is shown, where the text that runs is not the one that a person wrote.
+/// How the entry file is displayed if the executed source differs from the one that the user wrote.
 #[derive(Default)]
 struct Written(RefCell<Option<(SourceFile, Place)>>);
 
-/// Where in the written text a place of the text that runs lies.
+/// Maps a span in the executed source to the source that the user wrote.
 type Place = Box<dyn Fn(Span) -> Span>;
 
 impl Vm {
-    /// Shows errors in the entry file in the text that a person wrote; `place` finds a place of the text that runs in it.
+    /// Displays errors in the entry file in the source that the user wrote; `place` maps spans of the executed source
+    /// to it.
     pub fn show_entry_as(&self, file: SourceFile, place: impl Fn(Span) -> Span + 'static) {
         *self.state::<Written>().0.borrow_mut() = Some((file, Box::new(place)));
     }
 
-    /// The text that a place of a module is shown in, and where.
+    /// Returns the source in which a location of a module is displayed, and the span in it.
     fn shown(&self, module: u32, span: Span) -> Option<(SourceFile, Span)> {
         let written = self.state::<Written>();
         if let Some((file, place)) = written.0.borrow().as_ref().filter(|_| module == 0) {
@@ -37,7 +38,8 @@ impl Vm {
     }
 }
 
-/// The message of an error that a builtin threw as a dict with `message` and `category`, and a note with the other fields.
+/// Returns the message of an error that a builtin threw as a dict with `message` and `category`, and a note with the
+/// other fields.
 fn sentence(error: &Error) -> Option<(String, String)> {
     let ErrorKind::Thrown(value) = error.kind() else { return None };
     let fields = value.as_dict()?;
@@ -49,7 +51,7 @@ fn sentence(error: &Error) -> Option<(String, String)> {
     Some((message, format!("`catch` receives a dict with {}", others.join(", "))))
 }
 
-/// An uncaught error as a diagnostic, with the file it points into.
+/// Converts an uncaught error to a diagnostic, and returns the file that it points into.
 pub fn uncaught(vm: &Vm, error: &Error) -> (Diagnostic, Option<SourceFile>) {
     let (declared, place, callers) = error.places();
     let sentence = sentence(error);
@@ -102,12 +104,12 @@ pub fn uncaught(vm: &Vm, error: &Error) -> (Diagnostic, Option<SourceFile>) {
     (diagnostic, source)
 }
 
-/// A diagnostic as text without colours, with the lines of the file that it points into.
+/// Renders a diagnostic without colours, with the lines of the file that it points into.
 pub fn drawn(diagnostic: &Diagnostic, file: Option<&SourceFile>) -> String {
     file.map_or_else(|| diagnostic.render_plain(false), |file| diagnostic.render(file, false))
 }
 
-/// How to fix a failed model call, whose error is a dict with the category, the provider and the model.
+/// Returns how to fix a failed model call, whose error is a dict with the category, the provider and the model.
 fn failed_call(error: &Error) -> Option<String> {
     let ErrorKind::Thrown(value) = error.kind() else { return None };
     let fields = value.to_dict()?;
@@ -120,7 +122,7 @@ fn failed_call(error: &Error) -> Option<String> {
         return Some("the server does not answer with TLS: write `http://` in its address".to_owned());
     }
     let is_page = ["<!doctype html", "<html"].iter().any(|page| message.to_lowercase().contains(page));
-    // A proxy sends a page of its own for its errors, whatever the address.
+    // A proxy returns an HTML page for its own errors, regardless of the address.
     if is_page && !message.contains("HTTP 5") {
         return Some(
             "the address is that of a web page: check `base_url`, or a variable such as LOCAL_LLM_BASE_URL"
@@ -157,7 +159,7 @@ fn failed_call(error: &Error) -> Option<String> {
     help.map(str::to_owned)
 }
 
-/// The way out of errors that people of other languages run into.
+/// Returns help for errors that users of other languages often make.
 fn advice(vm: &Vm, error: &Error, source: &SourceFile, at: Span) -> Option<String> {
     let text = error.uncaught_text();
     let text = text.split_once(": ").map_or(&*text, |(_, rest)| rest);
@@ -184,7 +186,7 @@ fn advice(vm: &Vm, error: &Error, source: &SourceFile, at: Span) -> Option<Strin
     harn_syntax::habits::method_help(name, type_name, &names)
 }
 
-/// The way out of an operation on operands of these types: `add string and int`.
+/// Returns help for an operation on operands of these types: `add string and int`.
 fn operands(text: &str) -> Option<&'static str> {
     let has = |name: &str| text.split(' ').skip(1).any(|word| word == name);
     let numbers = has("int") || has("float");
@@ -195,7 +197,7 @@ fn operands(text: &str) -> Option<&'static str> {
         .then_some("convert the text with `to_int(text)`, or put the number into a text: `\"${number}\"`")
 }
 
-/// The way out of errors about a value that is not what was expected: nil, text in place of a dict, a function.
+/// Returns help for errors about a value of an unexpected type: nil, a string in place of a dict, a function.
 fn missing_value(text: &str, source: &SourceFile, at: Span) -> Option<String> {
     if let Some(help) = text.strip_prefix("Cannot ").and_then(operands) {
         return Some(help.to_owned());

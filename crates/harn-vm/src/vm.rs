@@ -1,5 +1,5 @@
-//! The virtual machine of one program: tables of builtins, interned names, functions, module
-//! variables, and the state that other crates keep.
+//! The virtual machine of one program: builtin tables, interned names, functions, module variables, and state of other
+//! crates.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell, UnsafeCell};
@@ -28,16 +28,16 @@ use crate::vm_id::VmId;
 
 type Methods = FxHashMap<&'static str, FxHashMap<&'static str, &'static Builtin>>;
 
-/// Everything a program shares. One program, one thread.
+/// The shared state of a program. One program, one thread.
 pub struct Vm {
     /// Identifies the VM.
     pub(crate) id: Rc<VmId>,
-    /// Generators that were dropped half-way. Closed before the functions that they rely on are dropped.
+    /// Generators dropped before they ended. Closed before the functions that they use are dropped.
     pub(crate) cleanups: Rc<Cleanups>,
-    /// Whether a function with `yield` and cleanup blocks was compiled, or one that takes locks: then what a block's variables
-    /// hold is dropped at its end, and code looks after dropped generators at the end of every statement.
+    /// Whether a function with `yield` and cleanup blocks, or one that takes locks, was compiled. Then the values of a
+    /// block's variables are dropped at its end, and code checks for dropped generators after every statement.
     pub(crate) settles: Cell<bool>,
-    /// Whether the program asks for its spans: then functions that are compiled open one.
+    /// Whether the program requests tracing spans; functions compiled afterwards open one.
     pub(crate) traces: Cell<bool>,
     pub(crate) spans: Rc<Spans>,
     pub(crate) system: Rc<dyn System>,
@@ -55,43 +55,43 @@ pub struct Vm {
     pub(crate) version: Cell<u64>,
     /// The task whose fiber is being polled. Invariant: the tables do not grow meanwhile.
     pub(crate) running: RefCell<Option<Rc<Task>>>,
-    /// Functions replaced by `override` stay alive: frames point at them.
+    /// Functions replaced by `override` stay alive, because frames point to them.
     retired: RefCell<Vec<Value>>,
     pub(crate) modules: RefCell<Vec<Module>>,
     protos: Protos,
-    /// Where code and constants lie.
+    /// Memory of code and constants.
     pub(crate) arena: Arena,
     states: States,
-    /// What the names of types stand for in each file.
+    /// Named types of each file.
     pub(crate) types: Rc<crate::types::Types>,
     interrupt: Interrupt,
-    /// Changes whenever a method is added, so that call sites look again.
+    /// Changes whenever a method is added, which invalidates the caches of call sites.
     pub(crate) method_epoch: Cell<usize>,
-    /// Tasks alive besides the root.
+    /// Number of live tasks besides the root.
     pub(crate) live_tasks: Cell<usize>,
-    /// Whether every function is checked when it is compiled.
+    /// Whether every function is verified when it is compiled.
     pub(crate) verifies: bool,
     /// Whether a program whose tasks all wait for each other ends with an error.
     pub(crate) tells_deadlocks: bool,
-    /// Sees every statement before it runs.
+    /// Called before every statement.
     pub(crate) observer: Option<Rc<dyn Observer>>,
-    /// What the crates around the machine know of tasks.
+    /// Functions of other crates that add facts about tasks.
     pub(crate) task_facts: Vec<TaskFacts>,
-    /// What they know for `debug` of `runtime_context`.
+    /// Functions of other crates that add facts for `debug` of `runtime_context`.
     pub(crate) debug_facts: Vec<TaskFacts>,
-    /// Reads the source of `std/...` modules.
+    /// Returns the source of `std/...` modules.
     pub(crate) std_modules: fn(&str) -> Option<&'static str>,
-    /// The last field: dropped when nothing above refers to the program's data any more.
+    /// Last field: dropped when no field above refers to the program's data any more.
     _sweep: Sweep,
 }
 
-/// All functions that were compiled.
+/// All compiled functions.
 #[derive(Default)]
 struct Protos(RefCell<Vec<Rc<Proto>>>);
 
 impl Drop for Protos {
-    /// A method makes instances of its own struct, so its code holds the type that holds the method: nothing would ever
-    /// free the two. Without the machine nobody calls a method any more.
+    /// Breaks reference cycles: a method creates instances of its own struct, so its code holds the type that holds the
+    /// method. No method is called after the VM is dropped.
     fn drop(&mut self) {
         for proto in self.0.get_mut() {
             for ty in &proto.structs {
@@ -134,17 +134,17 @@ impl Interrupt {
         }
     }
 
-    /// Takes the request back (a REPL goes on after an interrupted evaluation).
+    /// Withdraws the request (a REPL continues after an interrupted evaluation).
     pub fn clear(&self) {
         self.flag.store(false, Ordering::SeqCst);
     }
 
-    /// Whether stopping was asked for.
+    /// Returns whether a stop was requested.
     pub fn is_set(&self) -> bool {
         self.flag.load(Ordering::Relaxed)
     }
 
-    /// Waits until stopping is asked for.
+    /// Waits until a stop is requested.
     pub async fn asked(&self) {
         std::future::poll_fn(|context| {
             self.register(context.waker());
@@ -187,7 +187,7 @@ impl std::fmt::Display for BuildError {
 
 impl std::error::Error for BuildError {}
 
-/// A global that cannot be called does not hide the builtin of its name; a function would.
+/// Rejects a function with the name of a builtin, which it would shadow; a global that cannot be called does not.
 fn check_global(
     builtins: &FxHashMap<&'static str, &'static Builtin>,
     name: &str,
@@ -199,14 +199,14 @@ fn check_global(
     Ok(())
 }
 
-/// What a VM is made of.
+/// Configuration of a VM.
 pub struct VmBuilder {
     system: Rc<dyn System>,
     names: Option<Names>,
     ceiling: Option<Ceiling>,
     tables: Vec<&'static [Builtin]>,
     methods: Vec<MethodTable>,
-    /// The first method that two calls of [`VmBuilder::methods`] add.
+    /// The first method that two calls of [`VmBuilder::methods`] define.
     collision: Option<BuildError>,
     globals: Vec<(String, Value)>,
     std_modules: fn(&str) -> Option<&'static str>,
@@ -218,7 +218,7 @@ pub struct VmBuilder {
 }
 
 impl VmBuilder {
-    /// A system, and the builtins of the language itself.
+    /// Creates a builder with a system and the builtins of the language itself.
     pub fn new(system: Rc<dyn System>) -> VmBuilder {
         VmBuilder {
             system,
@@ -237,38 +237,39 @@ impl VmBuilder {
         }
     }
 
-    /// Checks every function that is compiled, and panics when the compiler made code that the interpreter cannot
-    /// run safely. Debug builds always do.
+    /// Verifies every compiled function, and panics if the interpreter cannot run its code safely. Debug builds always
+    /// do.
     #[must_use]
     pub fn verify(mut self) -> VmBuilder {
         self.verify = true;
         self
     }
 
-    /// A program whose tasks all wait for each other gets an error. Only for a host that puts nothing into the channels of the
-    /// program from outside of its tasks.
+    /// Reports an error to a program whose tasks all wait for each other. Only for a host that does not send to the
+    /// program's channels from outside of its tasks.
     #[must_use]
     pub fn tell_deadlocks(mut self) -> VmBuilder {
         self.tells_deadlocks = true;
         self
     }
 
-    /// Shows every statement of the program to an observer before it runs, and every error where it is thrown. The code of
-    /// the program has places for that then; without an observer it has none.
+    /// Shows every statement of the program to an observer before it runs, and every error where it is thrown. The
+    /// compiler then emits observation points, which it otherwise omits.
     #[must_use]
     pub fn observe(mut self, observer: Rc<dyn Observer>) -> VmBuilder {
         self.observer = Some(observer);
         self
     }
 
-    /// Adds what a crate knows of the task that runs, for `runtime_context` and scopes of shared state.
+    /// Adds a function with facts about the running task, for `runtime_context` and scopes of shared state.
     #[must_use]
     pub fn task_facts(mut self, facts: TaskFacts) -> VmBuilder {
         self.task_facts.push(facts);
         self
     }
 
-    /// Adds what a crate knows for the entry `debug` of `runtime_context`: asked only there, so it may be much.
+    /// Adds a function with facts for the entry `debug` of `runtime_context`; it is called only there, so it may be
+    /// expensive.
     #[must_use]
     pub fn debug_facts(mut self, facts: TaskFacts) -> VmBuilder {
         self.debug_facts.push(facts);
@@ -282,8 +283,8 @@ impl VmBuilder {
         self
     }
 
-    /// Adds methods of value types. Of several tables with a method of one name and type, the first one wins; a method that
-    /// an earlier call has added is an error of [`VmBuilder::try_build`].
+    /// Adds methods of value types. If several tables define a method of the same name and type, the first one is used;
+    /// a method that an earlier call has added is an error of [`VmBuilder::try_build`].
     #[must_use]
     pub fn methods(mut self, tables: impl IntoIterator<Item = MethodTable>) -> VmBuilder {
         let earlier = self.methods.len();
@@ -301,14 +302,14 @@ impl VmBuilder {
         self
     }
 
-    /// Adds a name that every file sees (`pi`, `argv`).
+    /// Adds a name that is visible in every file (`pi`, `argv`).
     #[must_use]
     pub fn global(mut self, name: &str, value: impl Into<Value>) -> VmBuilder {
         self.globals.push((name.to_owned(), value.into()));
         self
     }
 
-    /// Says where the text of `std/NAME` modules comes from.
+    /// Sets the function that returns the source of `std/NAME` modules.
     #[must_use]
     pub fn std_modules(mut self, source: fn(&str) -> Option<&'static str>) -> VmBuilder {
         self.std_modules = source;
@@ -322,7 +323,7 @@ impl VmBuilder {
         self
     }
 
-    /// Puts a ceiling over the whole program. See [`Limit`](crate::Limit).
+    /// Applies a policy to the whole program. See [`Limit`](crate::Limit).
     #[must_use]
     pub fn limit(mut self, ceiling: Ceiling) -> VmBuilder {
         self.ceiling = Some(ceiling);
@@ -340,7 +341,7 @@ impl VmBuilder {
     /// Builds the VM.
     ///
     /// # Errors
-    /// Two builtins, two methods of a type, or a builtin and a function among the globals have the same name.
+    /// Two builtins, two methods of a type, or a builtin and a global function have the same name.
     pub fn try_build(self) -> Result<Rc<Vm>, BuildError> {
         harn_value::memory::program_thread();
         let mut builtins = FxHashMap::default();
@@ -406,45 +407,45 @@ impl VmBuilder {
 }
 
 impl Vm {
-    /// The builtin called `name`.
+    /// Returns the builtin called `name`.
     pub fn builtin(&self, name: &str) -> Option<&'static Builtin> {
         self.builtins.get(name).copied()
     }
 
-    /// The builtin called `name`, for code that refers to it.
+    /// Returns the builtin called `name` and records that code refers to it.
     pub(crate) fn refer_to(&self, name: &str) -> Option<&'static Builtin> {
         let builtin = self.builtin(name)?;
         self.referred.borrow_mut().insert(builtin.name());
         Some(builtin)
     }
 
-    /// Whether code that was compiled so far names a builtin.
+    /// Returns whether code compiled so far refers to a builtin.
     pub(crate) fn names_builtin(&self, name: &str) -> bool {
         self.referred.borrow().contains(name)
     }
 
-    /// Whether code that was compiled so far refers to a builtin of a namespace.
+    /// Returns whether code compiled so far refers to a builtin of a namespace.
     pub fn refers_to(&self, namespace: &str) -> bool {
         let is_of = |name: &&str| name.strip_prefix(namespace).is_some_and(|rest| rest.starts_with('.'));
         self.referred.borrow().iter().any(is_of)
     }
 
-    /// Names of all builtins that a program may call, in no particular order.
+    /// Returns the names of all builtins that a program may call, in no particular order.
     pub fn builtin_names(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.builtins.keys().copied().filter(|name| !name.starts_with("__"))
     }
 
-    /// All builtins, table by table in order of documentation.
+    /// Returns all builtins, table by table in the order of the documentation.
     pub fn builtins(&self) -> impl Iterator<Item = &'static Builtin> + '_ {
         self.tables.iter().flat_map(|table| table.iter()).filter(|b| !b.name().starts_with("__"))
     }
 
-    /// All methods by type.
+    /// Returns all methods by type.
     pub fn method_tables(&self) -> &[MethodTable] {
         &self.method_tables
     }
 
-    /// The built-in method `name` of values whose `type_of` is `type_name`.
+    /// Returns the built-in method `name` of values whose `type_of` is `type_name`.
     pub fn method(&self, type_name: &'static str, name: &str) -> Option<&'static Builtin> {
         let mut methods = self.methods.borrow_mut();
         let of_type = methods.entry(type_name).or_insert_with(|| {
@@ -464,18 +465,18 @@ impl Vm {
         of_type.get(name).copied()
     }
 
-    /// The names of all methods of a type.
+    /// Returns the names of all methods of a type, including those of every type.
     pub fn method_names(&self, type_name: &str) -> Vec<&'static str> {
         let tables = self.method_tables.iter().filter(|t| t.type_name == type_name || t.type_name == "any");
         tables.flat_map(|table| table.methods).map(Builtin::name).collect()
     }
 
-    /// A global value such as `pi`.
+    /// Returns a global value such as `pi`.
     pub fn global(&self, name: &str) -> Option<Value> {
         self.globals.borrow().get(name).cloned()
     }
 
-    /// Sets a global value; seen by code compiled afterwards.
+    /// Sets a global value; visible to code compiled afterwards.
     ///
     /// # Panics
     /// If it is a function that has the name of a builtin.
@@ -485,12 +486,12 @@ impl Vm {
         self.globals.borrow_mut().insert(name.to_owned(), value);
     }
 
-    /// Names of the globals.
+    /// Returns the names of the globals.
     pub fn global_names(&self) -> Vec<String> {
         self.globals.borrow().keys().cloned().collect()
     }
 
-    /// The one string object for a name, so that lookups compare pointers.
+    /// Returns the unique string object of a name, so that lookups compare pointers.
     pub fn intern(&self, text: &str) -> Str {
         if let Some(known) = self.interned.borrow().get(text) {
             return known.clone();
@@ -501,7 +502,7 @@ impl Vm {
         new
     }
 
-    /// Stops the program from outside.
+    /// Returns the handle that stops the program from outside.
     pub fn interrupt(&self) -> &Interrupt {
         &self.interrupt
     }
@@ -510,7 +511,7 @@ impl Vm {
         self.interrupt.is_set()
     }
 
-    /// The outside world, without the limits of any task: for what the runtime does for itself.
+    /// Returns the system without the limits of any task, for internal use of the runtime.
     pub fn system(&self) -> &Rc<dyn System> {
         &self.system
     }
@@ -523,12 +524,12 @@ impl Vm {
         self.states.get::<T>()
     }
 
-    /// State that another crate keeps per program, made on first use.
+    /// Returns the state of another crate for this program, created on first use.
     pub fn extension<T: Any + Default>(&self) -> Rc<T> {
         self.state::<T>()
     }
 
-    /// The task that runs now, for whoever is called in the middle of it and was handed no context.
+    /// Returns the running task, for code that has no context.
     pub fn running_task(&self) -> Option<Rc<Task>> {
         self.running.borrow().clone()
     }
@@ -537,8 +538,8 @@ impl Vm {
         self.protos.0.borrow_mut().push(proto.clone());
     }
 
-    /// Every statement that an observer would see: the number of its module and its place in the text. Pipelines that
-    /// extend each other share statements.
+    /// Returns every statement that an observer would see: module number and span. Pipelines that extend each other
+    /// share statements.
     pub fn statements(&self) -> Vec<(u32, harn_syntax::Span)> {
         let protos = self.protos.0.borrow();
         let of = |proto: &Rc<Proto>| proto.statements().map(|span| (proto.module, span)).collect::<Vec<_>>();
@@ -550,9 +551,9 @@ impl Vm {
 
     // ---- functions and module variables ----
 
-    /// Notes that a table grows.
+    /// Records that a table grows.
     fn grow_tables(&self) {
-        // Fibers keep pointers to the tables while they run.
+        // Fibers hold pointers to the tables while they run.
         assert!(self.running.borrow().is_none(), "code is compiled while a program of this VM runs");
         self.version.set(self.version.get() + 1);
     }
@@ -565,13 +566,13 @@ impl Vm {
         functions.len() as u32 - 1
     }
 
-    /// Number of functions.
+    /// Returns the number of functions.
     pub(crate) fn function_count(&self) -> usize {
         // SAFETY: as in `new_function`.
         unsafe { (*self.functions.get()).len() }
     }
 
-    /// Number of variables of a module; none if there is no such module.
+    /// Returns the number of variables of a module; 0 if there is no such module.
     pub(crate) fn global_count(&self, module: usize) -> usize {
         // SAFETY: as in `new_function`.
         self.modules.borrow().get(module).map_or(0, |m| unsafe { (*m.globals.get()).len() })
@@ -586,20 +587,20 @@ impl Vm {
         }
     }
 
-    /// A function value.
+    /// Returns a function value.
     pub(crate) fn function(&self, index: u32) -> Value {
         // SAFETY: as in `new_function`.
         unsafe { &*self.functions.get() }.get(index as usize).cloned().unwrap_or_default()
     }
 
-    /// The function values; the pointer holds until the next function is added.
+    /// Returns a pointer to the function values, valid until the next function is added.
     pub(crate) fn functions(&self) -> *const Value {
         // SAFETY: as above.
         unsafe { (*self.functions.get()).as_ptr() }
     }
 
     pub(crate) fn new_module(&self, file: &str, source: &str) -> u32 {
-        // Whether a program asks for its spans is to be known before its first function is compiled.
+        // Must be known before the program's first function is compiled.
         self.traces.set(self.traces.get() || source.contains(ASKED_WITH));
         self.grow_tables();
         let mut modules = self.modules.borrow_mut();
@@ -612,7 +613,7 @@ impl Vm {
         modules.len() as u32 - 1
     }
 
-    /// Name of the file that the program began with; empty before one is loaded.
+    /// Returns the name of the program's entry file; empty before one is loaded.
     pub fn program_file(&self) -> Rc<str> {
         self.modules.borrow().first().map_or_else(|| Rc::from(""), |module| module.file.clone())
     }
@@ -631,12 +632,12 @@ impl Vm {
         globals.len() as u32 - 1
     }
 
-    /// Name of a module variable.
+    /// Returns the name of a module variable.
     pub(crate) fn global_name(&self, module: usize, index: usize) -> String {
         self.modules.borrow().get(module).and_then(|m| m.global_names.get(index).cloned()).unwrap_or_default()
     }
 
-    /// The function value of a compiled top-level function.
+    /// Returns the function value of a compiled top-level function.
     pub(crate) fn function_of(&self, proto: &Proto) -> Value {
         // SAFETY: as in `new_function`.
         let functions = unsafe { &*self.functions.get() };
@@ -646,12 +647,12 @@ impl Vm {
         found.cloned().unwrap_or_default()
     }
 
-    /// The variables of a module; none if there is no such module.
+    /// Returns the variables of a module; none if there is no such module.
     pub(crate) fn module_globals(&self, module: usize) -> Globals {
         self.modules.borrow().get(module).map(|m| m.globals.clone()).unwrap_or_default()
     }
 
-    /// The source text of a loaded file, by its number.
+    /// Returns the name and source of a loaded file, by its number.
     pub fn source(&self, module: u32) -> Option<(Rc<str>, Rc<str>)> {
         self.modules.borrow().get(module as usize).map(|m| (m.file.clone(), m.source.clone()))
     }
