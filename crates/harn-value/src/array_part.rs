@@ -1,31 +1,32 @@
-//! [`ArrayPart`]: where the entries are whose keys are small ints. Sets and dicts that are filled with such keys find them
-//! by one look into an array, without a hash.
+//! [`ArrayPart`]: positions of entries whose keys are small ints. Sets and dicts with many such keys find them by one
+//! array access, without hashing.
 
-/// Places of entries by the int that is their key, for all ints from 0 to before [`ArrayPart::len`].
+/// Positions of entries by int key, for all ints from 0 to before [`ArrayPart::len`].
 #[derive(Clone, Default)]
 pub(crate) struct ArrayPart {
-    /// Place plus one; 0 where there is no entry.
+    /// Position plus one; 0 for a missing entry.
     places: Vec<u32>,
 }
 
-/// Of so many places at least one has an entry when the array grows.
+/// The array grows only if at least one in this many slots is used.
 const SPARSE: usize = 4;
 
 impl ArrayPart {
-    /// How many ints it covers.
+    /// Returns how many ints it covers.
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// The place of the entry with key `int`, or that there is none; nothing when the array does not cover it.
+    /// Returns the position of the entry with key `int`: `Some(None)` if the entry is missing, `None` if the array
+    /// does not cover the key.
     #[inline(always)]
     pub(crate) fn find(&self, int: i64) -> Option<Option<u32>> {
-        // A negative int is a large number here.
+        // A negative int becomes a large index.
         self.places.get(int as usize).map(|place| place.checked_sub(1))
     }
 
-    /// Notes the place of the entry with key `int`; false when the array does not cover it.
+    /// Sets the position of the entry with key `int`; returns false if the array does not cover it.
     #[inline(always)]
     pub(crate) fn set(&mut self, int: i64, place: u32) -> bool {
         match self.places.get_mut(int as usize) {
@@ -37,16 +38,16 @@ impl ArrayPart {
         }
     }
 
-    /// Notes that there is no entry with key `int`, and gives the place it had.
+    /// Removes the entry with key `int` and returns its position.
     #[inline(always)]
     pub(crate) fn clear(&mut self, int: i64) -> Option<u32> {
         self.places.get_mut(int as usize).and_then(|place| std::mem::take(place).checked_sub(1))
     }
 
-    /// Covers as many ints as pays for entries with these keys: the largest power of two of which a quarter is there.
-    /// Says whether it has grown: then the caller notes the places of the entries that are covered now.
+    /// Grows to cover as many ints as is worthwhile for entries with these keys: the largest power of two of which a
+    /// quarter is used. Returns whether it has grown; the caller then sets the positions of the newly covered entries.
     pub(crate) fn grow(&mut self, ints: impl Iterator<Item = i64>) -> bool {
-        // How many ints need so many bits.
+        // Number of ints by bit length.
         let mut by_bits = [0usize; 33];
         for int in ints {
             if let Ok(int) = u32::try_from(int) {
@@ -69,7 +70,7 @@ impl ArrayPart {
     }
 }
 
-/// The int that a text is the printed form of, if it is a small one and not negative.
+/// Returns the int whose printed form is `text`, if it is small and not negative.
 #[inline]
 pub(crate) fn int_of(text: &str) -> Option<i64> {
     match text.as_bytes() {

@@ -1,11 +1,11 @@
-//! Where the characters of long text that is not all ASCII begin: one offset per 64 characters, made when somebody
-//! first asks for a place, and kept beside the strings, since few of them need it.
+//! Byte offsets of characters in long strings that are not all ASCII: one offset per 64 characters. An index is created
+//! on the first access by position and stored outside of the strings, because few strings need it.
 
 use std::cell::RefCell;
 
 use rustc_hash::FxHashMap;
 
-/// Characters between two known offsets.
+/// Number of characters between two stored offsets.
 const STEP: usize = 64;
 
 /// Byte offsets of every [`STEP`]th character.
@@ -22,7 +22,7 @@ impl CharIndex {
         index
     }
 
-    /// Adds the characters of `tail`, which begins at byte `base` of the text.
+    /// Adds the characters of `tail`, which begins at byte `base` of the string.
     pub(crate) fn extend(&mut self, tail: &str, base: usize) {
         for (at, _) in tail.char_indices() {
             if self.chars.is_multiple_of(STEP) {
@@ -36,7 +36,7 @@ impl CharIndex {
         self.chars
     }
 
-    /// Byte offset of character `index` of `text`, or its length.
+    /// Returns the byte offset of character `index` of `text`, or its length.
     pub(crate) fn offset(&self, text: &str, index: usize) -> usize {
         let Some(&start) = self.offsets.get(index / STEP) else { return text.len() };
         let rest = text.get(start..).unwrap_or_default();
@@ -45,21 +45,21 @@ impl CharIndex {
 }
 
 thread_local! {
-    /// By address of the string's header. A string that is in here is marked, and takes its entry out when it is freed.
+    /// By address of the string's header. A string with an entry is marked, and removes it when it is freed.
     static INDEXES: RefCell<FxHashMap<usize, CharIndex>> = RefCell::default();
 }
 
-/// What `read` finds in the index of the string at `address`, if there is one.
+/// Calls `read` with the index of the string at `address`, if there is one.
 pub(crate) fn with<R>(address: usize, read: impl FnOnce(&CharIndex) -> R) -> Option<R> {
     INDEXES.try_with(|indexes| indexes.borrow().get(&address).map(read)).ok().flatten()
 }
 
-/// Keeps the index of the string at `address`; false when the thread is ending.
+/// Stores the index of the string at `address`; returns false if the thread is ending.
 pub(crate) fn keep(address: usize, index: CharIndex) -> bool {
     INDEXES.try_with(|indexes| drop(indexes.borrow_mut().insert(address, index))).is_ok()
 }
 
-/// Takes the index of the string at `address` out.
+/// Removes and returns the index of the string at `address`.
 #[cold]
 pub(crate) fn take(address: usize) -> Option<CharIndex> {
     INDEXES.try_with(|indexes| indexes.borrow_mut().remove(&address)).ok().flatten()

@@ -8,19 +8,19 @@ use smallvec::SmallVec;
 
 use crate::{Ref, Str, Value, View};
 
-/// A lazy range of ints: `start` to before `end`; `exclusive` remembers how it was written.
+/// A lazy range of ints from `start` to `end`; `exclusive` stores how it was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Range {
     /// First element.
     pub start: i64,
     /// The bound as written.
     pub end: i64,
-    /// Whether `end` itself is left out.
+    /// Whether `end` itself is excluded.
     pub exclusive: bool,
 }
 
 impl Range {
-    /// Number of elements (ranges never run backwards; the full int range saturates).
+    /// Returns the number of elements (ranges never run backwards; the full int range saturates).
     pub fn len(&self) -> u64 {
         if self.is_empty() {
             return 0;
@@ -29,17 +29,17 @@ impl Range {
         if self.exclusive { span } else { span.saturating_add(1) }
     }
 
-    /// Whether it has no elements.
+    /// Returns whether it has no elements.
     pub fn is_empty(&self) -> bool {
         if self.exclusive { self.end <= self.start } else { self.end < self.start }
     }
 
-    /// The last element, if there is one.
+    /// Returns the last element, if any.
     pub fn last(&self) -> Option<i64> {
         (!self.is_empty()).then(|| if self.exclusive { self.end - 1 } else { self.end })
     }
 
-    /// Whether `i` is an element.
+    /// Returns whether `i` is an element.
     pub fn contains(&self, i: i64) -> bool {
         self.last().is_some_and(|last| i >= self.start && i <= last)
     }
@@ -54,14 +54,14 @@ pub struct Pair {
     pub second: Value,
 }
 
-/// A value compared by structure and type, as set elements and `unique` compare: `1`, `1.0`, `"1"`
-/// and `true` differ; lists and dicts count by content.
+/// A value compared by structure and type, as in sets and `unique`: `1`, `1.0`, `"1"` and `true` differ;
+/// lists and dicts are compared by content.
 #[derive(Clone)]
 pub struct Structural(pub Value);
 
 impl PartialEq for Structural {
     fn eq(&self, other: &Structural) -> bool {
-        // Handles share one hash: a set of many compares each with all.
+        // All handles have the same hash, so a set of many compares each with all others.
         crate::steps::step();
         crate::equal::identical(&self.0, &other.0)
     }
@@ -85,7 +85,7 @@ pub struct EnumType {
 }
 
 impl EnumType {
-    /// Position of the variant with this name.
+    /// Returns the index of the variant with this name.
     pub fn variant(&self, name: &str) -> Option<u32> {
         self.variants.iter().position(|v| v.as_str() == name).map(|at| at as u32)
     }
@@ -96,7 +96,7 @@ impl EnumType {
 pub struct EnumValue {
     /// The enum it belongs to.
     pub ty: Ref<EnumType>,
-    /// Which variant.
+    /// Index of the variant.
     pub variant: u32,
     /// The payload.
     pub fields: SmallVec<[Value; 2]>,
@@ -110,17 +110,18 @@ thread_local! {
 }
 
 impl EnumValue {
-    /// The declaration of the built-in `Result`: variant 0 is `Ok`, 1 is `Err`.
+    /// Returns the declaration of the built-in `Result`: variant 0 is `Ok`, 1 is `Err`.
     pub fn result_type() -> Ref<EnumType> {
         RESULT.with(Ref::clone)
     }
 
-    /// Name of the variant.
+    /// Returns the name of the variant.
     pub fn variant_name(&self) -> &Str {
         &self.ty.variants[self.variant as usize]
     }
 
-    /// `Some(Ok(payload))` / `Some(Err(payload))` for a value of an enum named `Result` with such variants.
+    /// Returns `Some(Ok(payload))` or `Some(Err(payload))` for a value of an enum named `Result` with such
+    /// variants.
     pub fn as_result(&self) -> Option<Result<Value, Value>> {
         if self.ty.name != "Result" {
             return None;
@@ -135,12 +136,12 @@ impl EnumValue {
 }
 
 impl Value {
-    /// `Result.Ok(value)`
+    /// Creates `Result.Ok(value)`.
     pub fn ok(value: Value) -> Value {
         EnumValue { ty: EnumValue::result_type(), variant: 0, fields: SmallVec::from_iter([value]) }.into()
     }
 
-    /// `Result.Err(error)`
+    /// Creates `Result.Err(error)`.
     pub fn err(error: Value) -> Value {
         EnumValue { ty: EnumValue::result_type(), variant: 1, fields: SmallVec::from_iter([error]) }.into()
     }
@@ -154,37 +155,37 @@ pub struct StructType {
     pub fields: Vec<Str>,
     /// Methods of all `impl` blocks.
     methods: RefCell<FxHashMap<Str, Value>>,
-    /// Instances do not change after they are made: assigning a field is an error.
+    /// Whether instances are immutable: assigning a field is an error.
     pub frozen: bool,
     /// Slots in byte order of the field names.
     sorted: Vec<u32>,
 }
 
 impl StructType {
-    /// A declaration without methods.
+    /// Creates a declaration without methods.
     pub fn new(name: Str, fields: Vec<Str>) -> StructType {
         let mut sorted: Vec<u32> = (0..fields.len() as u32).collect();
         sorted.sort_by(|&a, &b| fields[a as usize].cmp(&fields[b as usize]));
         StructType { name, fields, methods: RefCell::default(), frozen: false, sorted }
     }
 
-    /// A declaration whose instances do not change.
+    /// Creates a declaration with immutable instances.
     pub fn frozen(name: Str, fields: Vec<Str>) -> StructType {
         StructType { frozen: true, ..StructType::new(name, fields) }
     }
 
-    /// The method of a name.
+    /// Returns the method with this name.
     #[inline]
     pub fn method(&self, name: &Str) -> Option<Value> {
         self.methods.borrow().get(name).cloned()
     }
 
-    /// The first method for which `is_it` returns true.
+    /// Returns the first method for which `is_it` returns true.
     pub fn find_method(&self, is_it: impl Fn(&Value) -> bool) -> Option<Value> {
         self.methods.borrow().values().find(|method| is_it(method)).cloned()
     }
 
-    /// Names of the methods, in no particular order.
+    /// Returns the names of the methods, in no particular order.
     pub fn method_names(&self) -> Vec<Str> {
         self.methods.borrow().keys().cloned().collect()
     }
@@ -192,7 +193,7 @@ impl StructType {
     /// Adds or replaces a method; returns the replaced one.
     ///
     /// # Safety
-    /// No cache refers to the replaced method without holding a count: call sites look it up again.
+    /// No cache refers to the replaced method without holding a reference: call sites look it up again.
     pub unsafe fn set_method(&self, name: Str, method: Value) -> Option<Value> {
         self.methods.borrow_mut().insert(name, method)
     }
@@ -205,13 +206,13 @@ impl StructType {
         self.methods.take()
     }
 
-    /// The slot of a field by its name.
+    /// Returns the slot of a field by its name.
     pub fn position(&self, name: &str) -> Option<usize> {
         let found = self.sorted.binary_search_by(|&slot| self.fields[slot as usize].as_str().cmp(name));
         found.ok().map(|at| self.sorted[at] as usize)
     }
 
-    /// The slot of a declared field.
+    /// Returns the slot of a declared field.
     #[inline]
     pub fn slot(&self, name: &Str) -> Option<usize> {
         self.fields
@@ -226,14 +227,14 @@ impl StructType {
 pub struct StructValue {
     /// Its declaration.
     pub ty: Ref<StructType>,
-    /// One value per declared field; [`Value::ABSENT`] for a field that was not given.
+    /// One value per declared field; [`Value::ABSENT`] for an omitted field.
     pub slots: SmallVec<[Value; 4]>,
     /// Fields added by assignment that the declaration lacks.
     pub extra: Option<Box<crate::Dict>>,
 }
 
 impl StructValue {
-    /// The value of a field; `None` if absent or unknown.
+    /// Returns the value of a field; `None` if absent or unknown.
     #[inline]
     pub fn get(&self, name: &Str) -> Option<&Value> {
         match self.ty.slot(name) {
@@ -242,7 +243,7 @@ impl StructValue {
         }
     }
 
-    /// The place of a field for writing, added if absent.
+    /// Returns the value of a field for writing; adds the field if absent.
     pub fn entry(&mut self, name: &Str) -> &mut Value {
         match self.ty.slot(name) {
             Some(slot) => {
@@ -256,7 +257,7 @@ impl StructValue {
         }
     }
 
-    /// Present fields in byte order of their names.
+    /// Returns the present fields in byte order of their names.
     pub fn fields(&self) -> Vec<(&Str, &Value)> {
         let declared = self.ty.sorted.iter().map(|&slot| {
             let slot = slot as usize;
@@ -270,7 +271,7 @@ impl StructValue {
         all
     }
 
-    /// As [`StructValue::get`], for a name that is no value of the program.
+    /// Like [`StructValue::get`], for a Rust string.
     pub fn get_str(&self, name: &str) -> Option<&Value> {
         match self.ty.fields.iter().position(|field| field.as_str() == name) {
             Some(slot) => Some(&self.slots[slot]).filter(|v| !v.is_absent()),
@@ -278,14 +279,14 @@ impl StructValue {
         }
     }
 
-    /// The present fields as a dict.
+    /// Returns the present fields as a dict.
     pub fn to_dict(&self) -> crate::Dict {
         self.fields().into_iter().map(|(k, v)| (k.clone(), v.clone())).collect()
     }
 }
 
 impl Value {
-    /// A dict's entries or a struct's fields as a dict; `None` for other values.
+    /// Returns a dict, or a struct's fields as a dict; `None` for other values.
     pub fn to_dict(&self) -> Option<Ref<crate::Dict>> {
         match self.view() {
             View::Dict(d) => Some(d.clone()),
@@ -294,7 +295,7 @@ impl Value {
         }
     }
 
-    /// An entry of a dict or a field of a struct; `None` where there is none, and for other values.
+    /// Returns an entry of a dict or a field of a struct; `None` if it is missing, and for other values.
     pub fn field(&self, name: &str) -> Option<&Value> {
         match self.view() {
             View::Dict(d) => d.get_str(name),

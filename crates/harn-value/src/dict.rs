@@ -1,4 +1,4 @@
-//! [`Dict`]: string keys to values. Looked up by hash, always walked in byte order of the keys.
+//! [`Dict`]: string keys to values. Lookup by hash, iteration in byte order of the keys.
 
 use std::cell::{Cell, OnceCell};
 
@@ -8,7 +8,8 @@ use crate::array_part::{ArrayPart, int_of};
 use crate::text::hash_text;
 use crate::{Str, Value};
 
-/// Up to this many keys are scanned; more get a hash table (measured: a pointer scan wins up to eight).
+/// Maximum number of keys that are searched linearly; larger dicts have a hash table (measured: a pointer scan is
+/// faster up to eight).
 const SCAN_LIMIT: usize = 8;
 
 #[derive(Clone)]
@@ -17,10 +18,10 @@ struct Entry {
     value: Value,
 }
 
-/// Where an entry is.
+/// Position of an entry.
 #[derive(Clone, Copy)]
 struct Slot {
-    /// Of the key, so that keys need not be looked at where theirs differ, nor when the table grows.
+    /// Hash of the key, so that keys are read only if the hashes are equal, and not when the table grows.
     hash: u32,
     at: u32,
 }
@@ -36,28 +37,28 @@ impl Slot {
     }
 }
 
-/// `hashbrown` takes its control bits from the top of a 64-bit hash and ours has 32: spread them.
+/// `hashbrown` takes its control bits from the top of a 64-bit hash and ours has 32 bits, so spread them.
 #[inline(always)]
 fn table_hash(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
-/// How entries are found when there are many.
+/// Index of a dict with many entries.
 #[derive(Clone)]
 struct Index {
-    /// Places in `entries`.
+    /// Positions in `entries`.
     table: HashTable<Slot>,
-    /// The place where a key was found last: who reads an entry often writes it next.
+    /// Position of the last successful lookup: an entry that is read is often written next.
     last: Cell<u32>,
-    /// Places in `entries` of the keys that are printed forms of the ints that it covers. They are in the table, too.
+    /// Positions in `entries` of the keys that are printed forms of the covered ints. They are in the table as well.
     ints: ArrayPart,
 }
 
 /// A dictionary with string keys.
 ///
-/// Entries live in a vector in insertion order, which only [`Dict::written`] tells. Iteration is in byte order of
-/// the keys: as long as keys arrive in that order nothing needs sorting, otherwise the order is made
-/// once when something iterates and kept until a key is added or removed.
+/// Entries are stored in a vector in insertion order, which only [`Dict::written`] exposes. Iteration is in byte order
+/// of the keys: while keys are added in that order, no sorting is needed; otherwise the order is computed on the first
+/// iteration and cached until a key is added or removed.
 #[derive(Default)]
 pub struct Dict {
     entries: Vec<Entry>,
@@ -76,23 +77,23 @@ impl Clone for Dict {
 }
 
 impl Dict {
-    /// An empty dict.
+    /// Creates an empty dict.
     pub fn new() -> Dict {
         Dict::default()
     }
 
-    /// An empty dict with room for `capacity` entries.
+    /// Creates an empty dict with room for `capacity` entries.
     pub fn with_capacity(capacity: usize) -> Dict {
         Dict { entries: Vec::with_capacity(capacity), ..Dict::default() }
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are no entries.
+    /// Returns whether the dict is empty.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -101,7 +102,7 @@ impl Dict {
     #[inline(always)]
     fn find(&self, key: &Str) -> Option<usize> {
         let at = match &self.index {
-            // Property names are interned, so most hits in small dicts are pointer hits.
+            // Property names are interned, so most lookups in small dicts succeed by comparing pointers.
             None => self.entries.iter().position(|e| Str::same(&e.key, key)),
             Some(index) => {
                 let last = index.last.get() as usize;
@@ -133,29 +134,29 @@ impl Dict {
         }
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     #[inline]
     pub fn get(&self, key: &Str) -> Option<&Value> {
         self.find(key).map(|at| &self.entries[at].value)
     }
 
-    /// The value of the key with this text.
+    /// Returns the value of `key`, given as a Rust string.
     pub fn get_str(&self, key: &str) -> Option<&Value> {
         self.find_text(key).map(|at| &self.entries[at].value)
     }
 
-    /// The value of `key`, for writing.
+    /// Returns the value of `key` for writing.
     #[inline]
     pub fn get_mut(&mut self, key: &Str) -> Option<&mut Value> {
         self.find(key).map(|at| &mut self.entries[at].value)
     }
 
-    /// Whether the key with this text is present.
+    /// Returns whether `key` is present.
     pub fn contains(&self, key: &str) -> bool {
         self.find_text(key).is_some()
     }
 
-    /// Sets `key`, and returns the value it had.
+    /// Sets `key`; returns the old value.
     #[inline]
     pub fn insert(&mut self, key: impl Into<Str>, value: impl Into<Value>) -> Option<Value> {
         let (key, value) = (key.into(), value.into());
@@ -166,7 +167,7 @@ impl Dict {
         None
     }
 
-    /// The value of `key`, added as nil when it was absent.
+    /// Returns the value of `key` for writing; an absent key is added as nil.
     #[inline]
     pub fn entry(&mut self, key: &Str) -> &mut Value {
         let at = match self.find(key) {
@@ -179,7 +180,7 @@ impl Dict {
         &mut self.entries[at].value
     }
 
-    /// The value of the key that is written as this int.
+    /// Returns the value of the key that is the printed form of this int.
     #[inline]
     pub fn get_int(&self, key: i64) -> Option<&Value> {
         if let Some(index) = &self.index
@@ -190,7 +191,7 @@ impl Dict {
         self.get_str(itoa::Buffer::new().format(key))
     }
 
-    /// As [`Dict::get_int`], for writing.
+    /// Like [`Dict::get_int`], for writing.
     #[inline]
     pub fn get_int_mut(&mut self, key: i64) -> Option<&mut Value> {
         let known = self.index.as_ref().and_then(|index| index.ints.find(key));
@@ -201,15 +202,15 @@ impl Dict {
         Some(&mut self.entries[at].value)
     }
 
-    /// The value of the key that is written as this int, for writing, where one look tells: nothing when the key is not there
-    /// or has to be hashed.
+    /// Returns the value of the key that is the printed form of this int, for writing, if the array covers it; `None`
+    /// if the key is absent or would have to be hashed.
     #[inline(always)]
     pub fn known_int_mut(&mut self, key: i64) -> Option<&mut Value> {
         let at = self.index.as_ref()?.ints.find(key)??;
         self.entries.get_mut(at as usize).map(|entry| &mut entry.value)
     }
 
-    /// As [`Dict::entry`] for the key that is written as this int: only a new key becomes a string.
+    /// Like [`Dict::entry`] for the key that is the printed form of this int; only a new key allocates a string.
     #[inline]
     pub fn entry_int(&mut self, key: i64) -> &mut Value {
         let known = self.index.as_ref().and_then(|index| index.ints.find(key)).flatten();
@@ -220,7 +221,7 @@ impl Dict {
         &mut self.entries[at].value
     }
 
-    /// The place of the key that is written as this int, after it was added if it was absent.
+    /// Returns the position of the key that is the printed form of this int; adds an absent key.
     #[inline(never)]
     fn place_of_int(&mut self, key: i64) -> usize {
         let mut digits = itoa::Buffer::new();
@@ -232,7 +233,7 @@ impl Dict {
         self.entries.len() - 1
     }
 
-    /// Sets all keys of `more`. Into an empty dict it is copied as it is, without hashing a key.
+    /// Sets all keys of `more`. An empty dict becomes a copy, without hashing any key.
     pub fn spread(&mut self, more: &Dict) {
         if self.is_empty() {
             let (entries, index) = (more.entries.clone(), more.index.clone());
@@ -260,7 +261,7 @@ impl Dict {
         };
         let Index { table, ints, .. } = &mut **index;
         let entries = &self.entries;
-        // The table is about to be arranged anew: an occasion to see whether it is one of ints.
+        // The table is about to be rebuilt, so check whether its keys are ints.
         if int.is_some() && table.len() == table.capacity() {
             cover_ints(entries, ints);
         }
@@ -284,7 +285,7 @@ impl Dict {
         self.index = Some(Box::new(Index { table, last: Cell::new(0), ints }));
     }
 
-    /// Removes the key with this text, and returns its value.
+    /// Removes `key`; returns its value.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         let last = self.entries.len().checked_sub(1)?;
         let at = match &mut self.index {
@@ -322,7 +323,7 @@ impl Dict {
         }))
     }
 
-    /// The entry at place `index` of the key order.
+    /// Returns the entry at position `index` of the key order.
     pub fn nth(&self, index: usize) -> Option<(&Str, &Value)> {
         let at = match self.order() {
             Some(order) => *order.get(index)? as usize,
@@ -331,7 +332,7 @@ impl Dict {
         self.entries.get(at).map(|e| (&e.key, &e.value))
     }
 
-    /// Entries in byte order of the keys.
+    /// Iterates over the entries in byte order of the keys.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Str, &Value)> + ExactSizeIterator {
         let order = self.order();
         (0..self.entries.len()).map(move |i| {
@@ -340,34 +341,34 @@ impl Dict {
         })
     }
 
-    /// Entries in the order in which their keys were first written, for what people declare: schemas, parameters. Removing
-    /// a key puts the last one in its place.
+    /// Iterates over the entries in the order in which their keys were first written, for declarations: schemas,
+    /// parameters. Removing a key moves the last entry to its position.
     pub fn written(&self) -> impl DoubleEndedIterator<Item = (&Str, &Value)> + ExactSizeIterator {
         self.entries.iter().map(|e| (&e.key, &e.value))
     }
 
-    /// Keys in byte order.
+    /// Iterates over the keys in byte order.
     pub fn keys(&self) -> impl DoubleEndedIterator<Item = &Str> + ExactSizeIterator {
         self.iter().map(|(k, _)| k)
     }
 
-    /// Values in byte order of their keys.
+    /// Iterates over the values in byte order of their keys.
     pub fn values(&self) -> impl DoubleEndedIterator<Item = &Value> + ExactSizeIterator {
         self.iter().map(|(_, v)| v)
     }
 
-    /// All values, in no particular order.
+    /// Iterates over all values, in no particular order.
     pub(crate) fn values_in_any_order(&self) -> impl Iterator<Item = &Value> {
         self.entries.iter().map(|e| &e.value)
     }
 
-    /// All values for writing, in no particular order.
+    /// Iterates over all values for writing, in no particular order.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Value> {
         self.entries.iter_mut().map(|e| &mut e.value)
     }
 }
 
-/// Lets the array cover the keys that are ints, if there are enough of them.
+/// Extends the array to the keys that are ints, if there are enough of them.
 #[cold]
 fn cover_ints(entries: &[Entry], ints: &mut ArrayPart) {
     let keys = || {
@@ -412,7 +413,7 @@ mod tests {
             let mut model = BTreeMap::new();
             for (op, n, value) in ops {
                 let int = start + n * step;
-                // Texts that look like ints and are not written as one.
+                // Strings that look like ints but are not printed forms.
                 let key = if n % 5 == 0 { format!("0{int}") } else { int.to_string() };
                 match op {
                     0 => prop_assert_eq!(dict.remove(&key).and_then(|v| v.as_int()), model.remove(&key)),

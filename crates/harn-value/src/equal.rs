@@ -7,18 +7,18 @@ use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 
 use crate::{Ref, Str, Value, View, steps};
 
-/// Runs `f` with enough stack for another level of nesting, as one step of a walk.
+/// Runs `f` with enough stack for another level of nesting, and counts one step.
 #[inline]
 pub fn with_stack<R>(f: impl FnOnce() -> R) -> R {
     steps::step();
     stacker::maybe_grow(64 * 1024, 2 * 1024 * 1024, f)
 }
 
-/// Compound values that a walk visits before it remembers those that it may meet again.
+/// Number of compound values that a traversal visits before it starts to record shared ones.
 const SMALL: u32 = 512;
 
-/// A comparison of two values. Data may share parts, so that it is small in memory and endless to walk: a pair of
-/// shared parts that was found to be the same is not walked again.
+/// A comparison of two values. Values may share parts, so that they are small in memory but take exponential time to
+/// traverse: a pair of shared parts that was found equal is not traversed again.
 struct Walk {
     leaf: fn(&Value, &Value) -> Option<bool>,
     visits: u32,
@@ -86,7 +86,7 @@ impl Walk {
     }
 }
 
-/// Items between two calls of [`steps::steps`].
+/// Number of items between two calls of [`steps::steps`].
 const CHUNK: usize = 256;
 
 impl PartialEq for Value {
@@ -96,16 +96,16 @@ impl PartialEq for Value {
     }
 }
 
-/// The language's `==`: never fails, compares int and float numerically and containers by content.
+/// Implements the language's `==`: never fails, compares int and float numerically and containers by content.
 pub fn equal(a: &Value, b: &Value) -> bool {
-    // The most frequent question, and the one that is answered with the fewest steps.
+    // Strings are compared most often, so their path is the shortest.
     if let (Some(x), Some(y)) = (a.as_str(), b.as_str()) {
         return same_text(x, y);
     }
     equal_leaf(a, b).unwrap_or_else(|| Walk::new(equal_leaf).same(a, b))
 }
 
-/// Texts mostly differ in their length or their first byte.
+/// Most different strings differ in their length or their first byte.
 #[inline]
 fn same_text(x: &Str, y: &Str) -> bool {
     if Str::same(x, y) {
@@ -115,7 +115,7 @@ fn same_text(x: &Str, y: &Str) -> bool {
     x.len() == y.len() && x.first() == y.first() && (x.len() < 2 || same_bytes(x, y))
 }
 
-/// What [`equal`] says of values without parts; nothing of two containers of one type.
+/// Implements [`equal`] for values without parts; `None` for two containers of one type.
 #[inline]
 fn equal_leaf(a: &Value, b: &Value) -> Option<bool> {
     Some(match (a.view(), b.view()) {
@@ -135,7 +135,7 @@ fn equal_leaf(a: &Value, b: &Value) -> Option<bool> {
     })
 }
 
-/// Equality of long texts takes as long as they are.
+/// Comparing long strings takes linear time, which is counted in steps.
 #[inline]
 fn same_bytes(a: &[u8], b: &[u8]) -> bool {
     if a.len() > 1024 {
@@ -149,7 +149,7 @@ fn int_equals_float(i: i64, f: f64) -> bool {
     f.fract() == 0.0 && (-9.223_372_036_854_776e18..9.223_372_036_854_776e18).contains(&f) && f as i64 == i
 }
 
-/// Equality by structure **and type**: `1` and `1.0` differ, NaN equals itself.
+/// Compares by structure **and type**: `1` and `1.0` differ, NaN equals itself.
 pub fn identical(a: &Value, b: &Value) -> bool {
     identical_leaf(a, b).unwrap_or_else(|| Walk::new(identical_leaf).same(a, b))
 }
@@ -161,20 +161,20 @@ fn identical_leaf(a: &Value, b: &Value) -> Option<bool> {
     match (a.view(), b.view()) {
         (View::Float(x), View::Float(y)) => Some(x.to_bits() == y.to_bits()),
         (View::Foreign(x), View::Foreign(y)) => Some(a.same(b) || x.equals(y)),
-        // What holds the same objects is the same, NaN too.
+        // References to the same object are identical, even if it contains NaN.
         _ if a.is_heap() && a.same(b) => Some(true),
         _ => equal_leaf(a, b),
     }
 }
 
-/// Feeds a hash that agrees with [`identical`].
+/// Feeds a hash that is consistent with [`identical`].
 pub(crate) fn hash_structure(value: &Value, state: &mut impl Hasher) {
     if !hash_leaf(value, state) {
         state.write_u64(Hashes::default().of(value));
     }
 }
 
-/// Feeds a value without parts, and the tag of any; false for a container.
+/// Feeds a value without parts, and the tag of any value; returns false for a container.
 #[inline]
 fn hash_leaf(value: &Value, state: &mut impl Hasher) -> bool {
     state.write_u8(value.tag() as u8);
@@ -193,16 +193,16 @@ fn hash_leaf(value: &Value, state: &mut impl Hasher) -> bool {
             state.write_i64(r.end);
         }
         View::Native(n) => state.write(n.name.as_bytes()),
-        // Never shown to a program: sets keep the order in which their items came.
+        // Not visible to programs: sets preserve insertion order.
         View::Foreign(f) => state.write_usize(f.identity()),
-        // Sets are equal in any order: the size is the only cheap thing that agrees.
+        // Sets are equal in any order; only their size is cheap and independent of the order.
         View::Set(s) => state.write_usize(s.len()),
         View::List(_) | View::Dict(_) | View::Pair(_) | View::Enum(_) | View::Struct(_) => return false,
     }
     true
 }
 
-/// The hashes of containers, each a number of its own, so that parts that are shared are walked once.
+/// Hashes of containers, computed separately so that shared parts are traversed once.
 #[derive(Default)]
 struct Hashes {
     visits: u32,
@@ -260,8 +260,8 @@ impl Hashes {
     }
 }
 
-/// The language's ordering. `None` when a NaN is involved (all comparisons false); combinations
-/// without an order of their own compare as equal.
+/// Implements the language's ordering. Returns `None` if a NaN is involved (all comparisons are false); values without
+/// a defined order compare as equal.
 pub fn compare(a: &Value, b: &Value) -> Option<Ordering> {
     match (a.view(), b.view()) {
         (View::Int(x), View::Int(y)) | (View::Duration(x), View::Duration(y)) => Some(x.cmp(&y)),
@@ -283,11 +283,11 @@ pub fn compare(a: &Value, b: &Value) -> Option<Ordering> {
     }
 }
 
-/// The language's ordering between values of kinds that have one among each other: numbers, durations, strings, and pairs
-/// as far as they are compared. The inner `None` is a NaN.
+/// Implements the language's ordering for kinds with a defined order: numbers, durations, strings, and pairs up to the
+/// first difference. The inner `None` means a NaN.
 ///
 /// # Errors
-/// The kinds have no order among each other.
+/// The kinds have no defined order.
 pub fn order(a: &Value, b: &Value) -> Result<Option<Ordering>, Unordered> {
     use View::{Duration, Float, Int, Pair, Str};
     match (a.view(), b.view()) {
@@ -302,12 +302,12 @@ pub fn order(a: &Value, b: &Value) -> Result<Option<Ordering>, Unordered> {
     }
 }
 
-/// Two values have no order among each other.
+/// The error for two values without a defined order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unordered {
-    /// The type of the first.
+    /// Type of the first value.
     pub left: &'static str,
-    /// The type of the second.
+    /// Type of the second value.
     pub right: &'static str,
 }
 

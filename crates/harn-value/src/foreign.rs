@@ -1,45 +1,46 @@
-//! Heap objects whose type belongs to another crate: closures, iterators, generators, handles.
+//! Heap objects whose type is defined in another crate: closures, iterators, generators, handles.
 
 use std::any::TypeId;
 use std::cell::Cell;
 
 use crate::value::{Tag, Value};
 
-/// An object that programs can hold and that this crate knows nothing about.
+/// An object of another crate that programs can hold.
 pub trait Foreign: std::any::Any {
-    /// The name that `type_of` gives.
+    /// Returns the name for `type_of`.
     fn type_name(&self) -> &'static str;
 
     /// Writes the printed form.
     fn print(&self, out: &mut String);
 
-    /// Whether two objects are equal by `==`. `other` is of the same Rust type.
+    /// Returns whether two objects are equal by `==`. `other` has the same Rust type.
     fn equals(&self, other: &dyn Foreign) -> bool;
 
-    /// A number for hashing: the same for objects that are equal.
+    /// Returns a number for hashing, the same for equal objects.
     fn identity(&self) -> usize {
         self.address()
     }
 
-    /// Visits the values that the object holds, each counted reference at most once. What is left out counts as
-    /// referenced from outside: cycles through it are never freed, but nothing in use ever is.
+    /// Visits the values that the object holds, each counted reference at most once. References that are not visited
+    /// are treated as coming from outside: cycles through them are never freed, but no object in use is freed
+    /// either.
     fn trace(&self, visit: &mut dyn FnMut(&Value)) {
         let _ = visit;
     }
 
-    /// Whether code of the program must run before the object, which nothing outside of a cycle refers to any more,
-    /// goes away. If so, the object hands that code to whoever runs it, and the cycle is looked at again afterwards.
+    /// Returns whether code of the program must run before the object, which is only reachable from a garbage cycle,
+    /// is freed. If so, the object passes that code to the code that runs it, and the cycle is examined again later.
     fn finalize(&self) -> bool {
         false
     }
 
-    /// The address of the object, for identity tests.
+    /// Returns the address of the object, for identity tests.
     fn address(&self) -> usize {
         (&raw const *self).addr()
     }
 }
 
-/// What stands behind the count: enough to use and free the body without knowing its type.
+/// Stored after the reference count: operations to use and free the body without knowing its type.
 struct Class {
     type_id: TypeId,
     as_dyn: unsafe fn(*mut ()) -> *const dyn Foreign,
@@ -58,7 +59,7 @@ struct ClassOf<T>(std::marker::PhantomData<T>);
 impl<T: Foreign> ClassOf<T> {
     const CLASS: Class = Class {
         type_id: TypeId::of::<T>(),
-        // SAFETY (both): called with the word of a value that `allocate::<T>` made.
+        // SAFETY (both): called with the `word` of a value that `allocate::<T>` made.
         as_dyn: |word| unsafe { &raw const (*word.cast::<ForeignObject<T>>()).body as *const dyn Foreign },
         free: |word| drop(unsafe { Box::from_raw(word.cast::<ForeignObject<T>>()) }),
     };
@@ -71,24 +72,30 @@ impl ForeignObject<()> {
         unsafe { Value::from_raw(tag, Box::into_raw(object).cast()) }
     }
 
+    /// Returns the object of a value.
+    ///
     /// # Safety
     /// `word` belongs to a live foreign object.
     pub(crate) unsafe fn as_dyn<'a>(word: *mut ()) -> &'a dyn Foreign {
-        // SAFETY: `ForeignObject` is `repr(C)`, so count and class sit at the same place for every body.
+        // SAFETY: `ForeignObject` is `repr(C)`, so count and class have the same offset for every body.
         unsafe { &*((*word.cast::<ForeignObject<()>>()).class.as_dyn)(word) }
     }
 
+    /// Returns the body if it is a `T`.
+    ///
     /// # Safety
     /// As for `as_dyn`.
     #[inline]
     pub(crate) unsafe fn downcast<'a, T: Foreign>(word: *mut ()) -> Option<&'a T> {
-        // SAFETY: as above; the body is only touched when the type matches.
+        // SAFETY: as above; the body is accessed only if the type matches.
         unsafe {
             let is_t = (*word.cast::<ForeignObject<()>>()).class.type_id == TypeId::of::<T>();
             is_t.then(|| Self::body::<T>(word))
         }
     }
 
+    /// Returns the body without a type check.
+    ///
     /// # Safety
     /// `word` belongs to a live foreign object with body `T`.
     #[inline(always)]
@@ -97,8 +104,10 @@ impl ForeignObject<()> {
         unsafe { &(*word.cast::<ForeignObject<T>>()).body }
     }
 
+    /// Frees the object.
+    ///
     /// # Safety
-    /// The last reference to the object is gone.
+    /// The last reference to the object was dropped.
     pub(crate) unsafe fn free(word: *mut ()) {
         // SAFETY: by contract.
         unsafe { ((*word.cast::<ForeignObject<()>>()).class.free)(word) }

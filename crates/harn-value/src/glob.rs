@@ -1,6 +1,7 @@
-//! Patterns of names, commands and paths.
+//! Glob patterns for names, commands and paths.
 
-/// Returns whether a text matches a pattern in which `*` stands for any text, also an empty one.
+/// Returns whether a string matches a pattern in which `*` matches any substring, including an
+/// empty one.
 pub fn glob(pattern: &str, text: &str) -> bool {
     let mut pieces = pattern.split('*');
     let first = pieces.next().unwrap_or_default();

@@ -1,8 +1,8 @@
-//! JSON text to values and back.
+//! Conversion between JSON text and values.
 //!
-//! [`parse`] reads text straight into values: no tree in between, every number exact, any depth of
-//! nesting up to [`MAX_DEPTH`]. [`stringify()`] and [`pretty`] write the contract's JSON form, dict keys
-//! in byte order. [`from_data`] and [`to_data`] convert trees.
+//! [`parse`] parses text directly to values: no intermediate tree, exact numbers, nesting up to [`MAX_DEPTH`].
+//! [`stringify()`] and [`pretty`] write the contract's JSON form, with dict keys in byte order. [`from_data`] and
+//! [`to_data`] convert trees.
 
 use std::fmt;
 
@@ -11,22 +11,22 @@ use crate::print::print_float;
 use crate::print::print_number;
 use crate::{Data, Dict, Str, Value, View, memory, print_int, steps};
 
-/// Nesting that [`parse`] accepts; deeper text is refused with an error.
+/// Maximum nesting that [`parse`] accepts.
 pub const MAX_DEPTH: usize = 10_000;
 
-/// Why a text is not valid JSON, and where.
+/// A JSON syntax error with its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
-    /// What is wrong, in the words of `serde_json`.
+    /// Message, with the wording of `serde_json`.
     pub reason: &'static str,
-    /// Line from 1.
+    /// Line, from 1.
     pub line: usize,
-    /// Column in bytes from 1; 0 at the start of a line.
+    /// Column in bytes, from 1; 0 at the start of a line.
     pub column: usize,
 }
 
 impl ParseError {
-    /// Whether the text ended too early, so that more of it could make it valid.
+    /// Returns whether the input ended too early, so that it could be valid with more input.
     pub fn is_eof(&self) -> bool {
         self.reason.starts_with("EOF")
     }
@@ -40,31 +40,31 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// What becomes of whole numbers that do not fit into 64 bits.
+/// Conversion of whole numbers that do not fit into 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BigNumbers {
     /// The nearest float.
     #[default]
     Float,
-    /// Their digits as text.
+    /// Their digits as a string.
     Text,
-    /// The text is refused.
+    /// The input is rejected.
     Refused,
 }
 
-/// Parses JSON text into a value. Whole numbers that fit become ints, others floats; the last of
-/// several equal keys wins.
+/// Parses JSON text to a value. Whole numbers that fit become ints, others floats; of several equal keys, the last one
+/// is used.
 ///
 /// # Errors
-/// What is wrong, with line and column.
+/// A syntax error with line and column.
 pub fn parse(text: &str) -> Result<Value, ParseError> {
     parse_with(text, BigNumbers::Float)
 }
 
-/// As [`parse`], with a choice about large whole numbers.
+/// Like [`parse`], with a choice for large whole numbers.
 ///
 /// # Errors
-/// As [`parse`].
+/// As for [`parse`].
 pub fn parse_with(text: &str, big_numbers: BigNumbers) -> Result<Value, ParseError> {
     let mut parser = Parser { text, bytes: text.as_bytes(), at: 0, scratch: String::new(), big_numbers };
     let parsed = parser.value(0).and_then(|value| {
@@ -79,7 +79,7 @@ pub fn parse_with(text: &str, big_numbers: BigNumbers) -> Result<Value, ParseErr
     })
 }
 
-/// An error and how many bytes belong to what was read up to it.
+/// An error and the number of input bytes up to it.
 struct Wrong {
     reason: &'static str,
     at: usize,
@@ -89,7 +89,7 @@ struct Parser<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
-    /// Text of a string with escapes, reused.
+    /// Buffer for strings with escapes.
     scratch: String,
     big_numbers: BigNumbers,
 }
@@ -97,7 +97,7 @@ struct Parser<'a> {
 type Parsed<T> = Result<T, Wrong>;
 
 impl Parser<'_> {
-    /// An error at the byte that comes next.
+    /// Returns an error at the next byte.
     #[cold]
     fn here(&self, reason: &'static str) -> Wrong {
         Wrong { reason, at: self.at + 1 }
@@ -203,7 +203,7 @@ impl Parser<'_> {
         Ok(Value::dict(dict))
     }
 
-    /// The rest of a string, after its opening quote.
+    /// Parses a string after its opening quote.
     fn string(&mut self) -> Parsed<Str> {
         let start = self.at;
         self.plain_part();
@@ -286,7 +286,7 @@ impl Parser<'_> {
         Ok(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER))
     }
 
-    /// An error at the byte read last.
+    /// Returns an error at the last byte read.
     #[cold]
     fn back(&self, reason: &'static str) -> Wrong {
         Wrong { reason, at: self.at }
@@ -368,16 +368,16 @@ const EOF_LIST: &str = "EOF while parsing a list";
 const EOF_OBJECT: &str = "EOF while parsing an object";
 const EOF_STRING: &str = "EOF while parsing a string";
 
-/// Compact JSON: no blanks, dict keys in byte order. Non-finite floats, functions, enum values,
-/// durations, pairs, iterators and handles become `null`; a whole float keeps its point, so that it reads back as a float; sets are
-/// arrays, structs objects, ranges their printed form, bytes `{"$bytes_b64": ".."}`.
+/// Formats compact JSON: no spaces, dict keys in byte order. Non-finite floats, functions, enum values, durations,
+/// pairs, iterators and handles become `null`; a whole float is written with a decimal point, so that it is parsed as a
+/// float; sets become arrays, structs objects, ranges their printed form, bytes `{"$bytes_b64": ".."}`.
 pub fn stringify(value: &Value) -> String {
     let mut out = String::new();
     write(value, &mut out);
     out
 }
 
-/// As [`stringify()`], with two blanks of indentation per level.
+/// Like [`stringify()`], indented by two spaces per level.
 pub fn pretty(value: &Value) -> String {
     let mut out = String::new();
     write_layout(value, Some(0), &mut out);
@@ -389,14 +389,14 @@ pub fn write(value: &Value, out: &mut String) {
     write_layout(value, None, out);
 }
 
-/// Compact JSON of data: no blanks, keys in byte order. What is opaque becomes `null`.
+/// Formats compact JSON of data: no spaces, keys in byte order. Opaque values become `null`.
 pub fn stringify_data(data: &Data) -> String {
     let mut out = String::new();
     write_data(data, None, &mut out);
     out
 }
 
-/// As [`stringify_data`], with two blanks of indentation per level.
+/// Like [`stringify_data`], indented by two spaces per level.
 pub fn pretty_data(data: &Data) -> String {
     let mut out = String::new();
     write_data(data, Some(0), &mut out);
@@ -420,7 +420,7 @@ fn write_data(data: &Data, indent: Option<usize>, out: &mut String) {
     }
 }
 
-/// Appends `value`; `indent` is the depth of the line it stands on, or none for compact form.
+/// Appends `value`; `indent` is the depth of the current line, or `None` for compact form.
 fn write_layout(value: &Value, indent: Option<usize>, out: &mut String) {
     steps::step();
     match value.view() {
@@ -510,7 +510,7 @@ fn write_float(f: f64, out: &mut String) {
     }
 }
 
-/// Appends `text` as a JSON string: quote, backslash and control characters escaped, the rest as it is.
+/// Appends `text` as a JSON string; escapes quote, backslash and control characters.
 pub fn write_string(text: &str, out: &mut String) {
     steps::bytes(text.len());
     steps::reserve(out, text.len() + 2);
@@ -549,7 +549,7 @@ fn write_base64(bytes: &[u8], out: &mut String) {
     }
 }
 
-/// Converts data; nil for what is opaque.
+/// Converts data to a value; opaque values become nil.
 pub fn from_data(data: &Data) -> Value {
     steps::step();
     match data {
@@ -569,19 +569,19 @@ pub fn from_data(data: &Data) -> Value {
     }
 }
 
-/// Converts to data for others, keys in byte order: what JSON lacks is made into what it has. Non-finite floats become
-/// null, durations their milliseconds; sets and pairs become lists, anything else its printed form.
+/// Converts to data, with keys in byte order and values that JSON lacks replaced. Non-finite floats become null,
+/// durations their milliseconds; sets and pairs become lists, other values their printed form.
 ///
 /// # Errors
-/// When the value is nested deeper than `MAX_TREE_DEPTH`, or larger than the memory limit (data may share parts).
+/// The value is nested deeper than `MAX_TREE_DEPTH`, or larger than the memory limit (values may share parts).
 pub fn to_data(value: &Value) -> Result<Data, Unfit> {
     tree(value, 0)
 }
 
-/// Nesting that [`to_data`] accepts: data is freed and written by recursion.
+/// Maximum nesting that [`to_data`] accepts: data is freed and written by recursion.
 pub(crate) const MAX_TREE_DEPTH: usize = 512;
 
-/// Why a value cannot become data.
+/// Why a value cannot be converted to data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unfit {
     /// Deeper than `MAX_TREE_DEPTH`.

@@ -1,14 +1,14 @@
-//! JSON text that has not arrived completely: the value so far.
+//! Parsing of incomplete JSON text.
 
 use crate::Value;
 use crate::json::{ParseError, parse};
 
-/// Parses the beginning of a JSON text. Open lists, dicts and strings end where the text ends. A key without its value, a cut
-/// number, literal or escape is left out; a number at the end of a list or dict may continue, so it is left out, too. Text
-/// without any value yet is nil. Reads the text at most three times.
+/// Parses a prefix of a JSON text. Open lists, dicts and strings end where the prefix ends. A key without its value,
+/// and a truncated number, literal or escape are omitted; a number at the end of a list or dict may continue, so it is
+/// omitted as well. A prefix without any value is nil. Reads the input at most three times.
 ///
 /// # Errors
-/// What is wrong, when the text is not the beginning of JSON.
+/// A syntax error, if the input is not a prefix of JSON.
 pub fn parse_partial(text: &str) -> Result<Value, ParseError> {
     let end = text.trim_end();
     let is_open = end.is_empty() || !matches!(end.as_bytes()[end.len() - 1], b'}' | b']' | b'"');
@@ -24,32 +24,33 @@ pub fn parse_partial(text: &str) -> Result<Value, ParseError> {
 
 const LITERALS: [&str; 3] = ["true", "false", "null"];
 
-/// Whether a text without quotes may be the beginning of a number or literal.
+/// Returns whether unquoted input may be a prefix of a number or literal.
 fn may_continue(text: &str) -> bool {
     LITERALS.iter().any(|word| word.starts_with(text))
         || text.bytes().all(|b| b"+-.eE0123456789".contains(&b))
 }
 
-/// Where the scan is inside of a list or dict.
+/// Position of the scan in a list or dict.
 #[derive(Clone, Copy, PartialEq)]
 enum Frame {
     List,
-    /// Before a key or in it.
+    /// Before or inside a key.
     Key,
-    /// Behind a key.
+    /// After a key.
     Field,
 }
 
-/// The text up to its last complete part, with what is open closed; `None` when it has no part.
+/// Returns the input up to its last complete part, with open brackets and quotes closed; `None` if it has no complete
+/// part.
 fn completed(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     let mut frames: Vec<Frame> = Vec::new();
-    // The end of the last complete part. Since then no frame was opened or closed: both are ends of parts.
+    // End of the last complete part. No frame is opened or closed after it, because both end a part.
     let (mut safe, mut at, mut open_string) = (0, 0, false);
     let mut is_behind_value = false;
     while let Some(byte) = bytes.get(at) {
         if is_behind_value && !b" \n\r\t,:]}".contains(byte) {
-            // Two values without a comma: the parser says so.
+            // Two values without a comma: the parser reports the error.
             return Some(text.to_owned());
         }
         match byte {
@@ -83,7 +84,7 @@ fn completed(text: &str) -> Option<String> {
             _ => {
                 let length = bytes[at..].iter().position(|b| b" \n\r\t,:]}".contains(b));
                 let end = length.map_or(bytes.len(), |length| at + length);
-                // What is wrong in the middle is for the parser to find.
+                // Errors in the middle are left to the parser.
                 let run = &text[at..end];
                 if length.is_some() || LITERALS.contains(&run) || !may_continue(run) {
                     safe = end;
@@ -101,7 +102,7 @@ fn completed(text: &str) -> Option<String> {
     (!out.trim().is_empty()).then_some(out)
 }
 
-/// The end of a string, and whether its quote is there; else the end of its last complete character.
+/// Returns the end of a string and true if it is closed; otherwise the end of its last complete character.
 fn string_end(bytes: &[u8], mut at: usize) -> (usize, bool) {
     loop {
         let length = match bytes.get(at) {
@@ -117,7 +118,7 @@ fn string_end(bytes: &[u8], mut at: usize) -> (usize, bool) {
     }
 }
 
-/// The bytes of an escape, both of a pair of surrogates; `None` when it is cut.
+/// Returns the length of an escape in bytes, including both parts of a surrogate pair; `None` if it is truncated.
 fn escape_length(bytes: &[u8]) -> Option<usize> {
     if *bytes.get(1)? != b'u' {
         return Some(2);
@@ -175,7 +176,7 @@ mod tests {
         }
     }
 
-    /// Whether a value is the beginning of another one.
+    /// Returns whether a value is a prefix of another one.
     fn begins(part: &Value, whole: &Value) -> bool {
         if let (Some(part), Some(whole)) = (part.as_str(), whole.as_str()) {
             return whole.starts_with(part.as_str());
@@ -218,14 +219,14 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
 
-        /// Each beginning of a document is a beginning of its value; nothing of what was read is taken back.
+        /// Each prefix of a document yields a prefix of its value; no part that was returned is retracted.
         #[test]
         fn each_cut_is_a_beginning(text in document()) {
             let whole = parse(&text).unwrap();
             let mut last = Value::NIL;
             for (end, _) in text.char_indices().chain([(text.len(), ' ')]) {
                 let part = parse_partial(&text[..end]).map_err(|e| TestCaseError::fail(format!("{e}: {:?}", &text[..end])))?;
-                // A number of its own may go on.
+                // A number at the top level may continue.
                 if !text.starts_with(['-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']) {
                     prop_assert!(begins(&part, &whole), "{:?} of {}", part, text);
                     prop_assert!(begins(&last, &part), "{:?} after {:?} of {}", part, last, text);

@@ -1,8 +1,8 @@
 //! The values of a Harn program: layout, equality, order, printed form.
 //!
 //! A [`Value`] is 16 bytes. nil, bool, int, float, duration and builtin functions are inline,
-//! everything else is a counted pointer. Lists, dicts, sets and structs have value semantics: change
-//! them through `as_*_mut` and [`Ref::make_mut`], which copies when there is another reference.
+//! all other values are reference-counted pointers. Lists, dicts, sets and structs have value semantics: change
+//! them through `as_*_mut` and [`Ref::make_mut`], which copies if there is another reference.
 //!
 //! ```
 //! use harn_value::{Dict, Value, View};
@@ -18,9 +18,9 @@
 //! }
 //! ```
 //!
-//! Read `value.rs` first (the layout), then `text.rs` and `dict.rs`. The crate knows nothing of
-//! source text, bytecode or I/O. `unsafe` is confined to `object.rs`, `list.rs`,
-//! `text.rs`, `value.rs` and `foreign.rs`. Values are not `Send`: a program lives in one thread.
+//! Reading order: `value.rs` (the layout), `text.rs`, `dict.rs`. The crate does not depend on
+//! source text, bytecode or I/O. `unsafe` code is only in `object.rs`, `list.rs`, `text.rs`, `value.rs` and
+//! `foreign.rs`; `compound.rs` declares two `unsafe` functions. Values are not `Send`: a program runs on one thread.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 

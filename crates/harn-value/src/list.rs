@@ -1,5 +1,4 @@
-//! The items of a list: a vector that also gives items away at its front without moving the rest, so that a list
-//! serves as a queue.
+//! The items of a list: a vector with constant-time removal at the front, so that a list can be used as a queue.
 
 use std::fmt;
 use std::mem::{ManuallyDrop, size_of};
@@ -12,25 +11,25 @@ use crate::pace::spend_items;
 /// Items in order.
 ///
 /// # Safety
-/// What the unsafe code rests on: `items - gone` is the start of the memory of a `Vec<Value>` with a capacity of
-/// `gone + room`, and exactly the `len` places from `items` on hold values (`len <= room`). The fields change only here.
+/// Invariant: `items - gone` is the start of the allocation of a `Vec<Value>` with a capacity of `gone + room`, and
+/// exactly the `len` slots from `items` on hold values (`len <= room`). The fields change only in this file.
 #[repr(C)]
 pub struct List {
     items: NonNull<Value>,
     len: usize,
-    /// Places from `items` on.
+    /// Number of slots from `items` on.
     room: usize,
-    /// Places before `items`: what they held has been taken away.
+    /// Number of slots before `items`, whose values were removed.
     gone: usize,
 }
 
 impl List {
-    /// A list without items.
+    /// Creates an empty list.
     pub const fn new() -> List {
         List { items: NonNull::dangling(), len: 0, room: 0, gone: 0 }
     }
 
-    /// How many items the memory is for.
+    /// Returns the number of items that fit without reallocation.
     #[inline(always)]
     pub fn capacity(&self) -> usize {
         self.room
@@ -42,43 +41,43 @@ impl List {
         if self.len == self.room {
             self.grow();
         }
-        // SAFETY: there is a free place behind the items.
+        // SAFETY: there is a free slot after the items.
         unsafe { self.items.add(self.len).write(item) };
         self.len += 1;
     }
 
-    /// Takes the last item away.
+    /// Removes and returns the last item.
     #[inline]
     pub fn pop(&mut self) -> Option<Value> {
         self.len = self.len.checked_sub(1)?;
-        // SAFETY: it was the last item, and is no longer counted.
+        // SAFETY: it was the last item and is no longer included in `len`.
         Some(unsafe { self.items.add(self.len).read() })
     }
 
-    /// Takes away all but the first `len` items.
+    /// Removes all but the first `len` items.
     pub fn truncate(&mut self, len: usize) {
         if len < self.len {
             let count = self.len - len;
             self.len = len;
-            // SAFETY: items that are no longer counted.
+            // SAFETY: these items are no longer included in `len`.
             unsafe { NonNull::slice_from_raw_parts(self.items.add(len), count).drop_in_place() };
         }
     }
 
-    /// Takes the first `count` items away. The others stay where they are.
+    /// Removes the first `count` items. The others are not moved.
     pub fn remove_front(&mut self, count: usize) {
         let count = count.min(self.len);
         let first = self.items;
-        // SAFETY: within the memory, or just behind it.
+        // SAFETY: inside the allocation, or at its end.
         self.items = unsafe { first.add(count) };
         self.len -= count;
         self.room -= count;
         self.gone += count;
-        // SAFETY: items that are no longer counted.
+        // SAFETY: these items are no longer included in `len`.
         unsafe { NonNull::slice_from_raw_parts(first, count).drop_in_place() };
     }
 
-    /// Adds copies of `items` at the end.
+    /// Appends copies of `items`.
     pub fn extend_from_slice(&mut self, items: &[Value]) {
         if self.room - self.len < items.len() {
             self.with_vec(|vec| vec.reserve(items.len()));
@@ -91,9 +90,9 @@ impl List {
         }
     }
 
-    /// Does what only a vector can do: inserting, sorting out, making room.
+    /// Runs operations that require a vector: insertion, filtering, reserving memory.
     pub fn with_vec<T>(&mut self, change: impl FnOnce(&mut Vec<Value>) -> T) -> T {
-        /// Puts the vector back, also when `change` unwinds.
+        /// Restores the list from the vector, even if `change` unwinds.
         struct Lent<'a>(&'a mut List, Vec<Value>);
         impl Drop for Lent<'_> {
             fn drop(&mut self) {
@@ -105,11 +104,11 @@ impl List {
         change(&mut lent.1)
     }
 
-    /// The items as a vector.
+    /// Returns the items as a vector.
     pub fn into_vec(self) -> Vec<Value> {
         let list = ManuallyDrop::new(self);
-        // SAFETY: by the invariant. The items move to the start of the memory, which has room for them, and are no longer
-        // the list's.
+        // SAFETY: by the invariant. The items move to the start of the allocation, which has room for them, and the
+        // list no longer owns them.
         unsafe {
             let start = list.items.sub(list.gone);
             if list.gone > 0 {
@@ -119,8 +118,8 @@ impl List {
         }
     }
 
-    /// Makes room for one more item. When so much is gone at the front that moving the items there is paid for by what
-    /// has been taken away, that is all; otherwise there is more memory.
+    /// Makes room for one more item. If so many items were removed at the front that the cost of moving the remaining
+    /// ones is amortized, moves them; otherwise allocates more memory.
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {
@@ -135,7 +134,7 @@ impl List {
 
 impl Drop for List {
     fn drop(&mut self) {
-        // SAFETY: by the invariant; the items are dropped where they are, then the memory goes, without items.
+        // SAFETY: by the invariant; the items are dropped in place, then the allocation is freed without items.
         unsafe {
             let memory = Vec::from_raw_parts(self.items.sub(self.gone).as_ptr(), 0, self.gone + self.room);
             NonNull::slice_from_raw_parts(self.items, self.len).drop_in_place();

@@ -1,30 +1,31 @@
 //! The memory limit of the program's data.
 //!
-//! The binary's allocator counts bytes through [`allocated`] and [`freed`] and reports large pieces with
-//! [`large`]. The VM asks [`check`] before it builds something of a known size and now and then in loops; walks
-//! of native code ask through [`crate::steps`], at once when a large piece has passed the limit; and after each native
-//! function the VM asks [`settle`]. Each turns a refusal into an error that the script can catch. The
-//! allocator itself refuses nothing: memory that is asked for and not yet touched costs nothing.
+//! The binary's allocator counts bytes through [`allocated`] and [`freed`] and reports large allocations with
+//! [`large`]. The VM calls [`check`] before it builds a value of known size and at intervals in loops. Traversals in
+//! native code check through [`crate::steps`], immediately after a large allocation has exceeded the limit. After each
+//! native function, the VM calls [`settle`]. Each check converts a violation to an error that the script can catch. The
+//! allocator itself rejects nothing: memory that is allocated but not yet touched costs nothing.
 //!
-//! A thread that runs programs ([`program_thread`]) counts for itself. All other threads share one count, which every program
-//! sees: what a program allocates and the store's thread frees, or the reverse, cancels out.
+//! A thread that runs programs ([`program_thread`]) has a separate count. All other threads share one count, which
+//! every program includes: if a program allocates memory that the store's thread frees, or the reverse, both counts
+//! cancel out.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicIsize, Ordering};
 
-/// Largest single string or list when no limit was set, in bytes.
+/// Default memory limit in bytes, if none was set.
 pub const DEFAULT_LIMIT: usize = 4 << 30;
 
-/// How far the count of a thread without programs runs ahead of [`SHARED`], in bytes.
+/// Maximum difference that a thread without programs accumulates before it updates [`SHARED`], in bytes.
 const BATCH: isize = 4 << 10;
 
-/// Bytes in use of the threads that run no programs. Negative when they freed more than they allocated.
+/// Bytes in use by threads that run no programs. Negative if they freed more than they allocated.
 static SHARED: AtomicIsize = AtomicIsize::new(0);
 
-/// The bytes that one thread counted and did not add to [`SHARED`].
+/// Bytes counted by one thread and not yet added to [`SHARED`].
 struct Count {
     used: Cell<isize>,
-    /// The distance from zero at which they are added.
+    /// The absolute value at which they are added.
     batch: Cell<isize>,
 }
 
@@ -64,17 +65,17 @@ fn share(count: &Count) {
     SHARED.fetch_add(count.used.take(), Ordering::Relaxed);
 }
 
-/// Lets this thread count its bytes for the programs that it runs, and for no others.
+/// Makes this thread count its bytes separately, for the programs that it runs.
 pub fn program_thread() {
     COUNT.with(|count| count.batch.set(isize::MAX));
 }
 
-/// What this thread and the threads without programs have in use.
+/// Returns the bytes in use by this thread and by the threads without programs.
 fn in_use() -> isize {
     COUNT.try_with(|count| count.used.get()).unwrap_or(0) + SHARED.load(Ordering::Relaxed)
 }
 
-/// Says that a large piece was allocated: when it passed the limit, the next step of a walk looks.
+/// Reports a large allocation: if it exceeded the limit, the next step of a traversal checks.
 #[cold]
 pub fn large() {
     let used = used();
@@ -84,12 +85,12 @@ pub fn large() {
     }
 }
 
-/// Bytes in use of the programs of this thread; 0 when the allocator does not count.
+/// Returns the bytes in use by the programs of this thread; 0 if the allocator does not count.
 pub fn used() -> usize {
     in_use().max(0) as usize
 }
 
-/// Bytes that this thread has in use, after [`program_thread`]. Negative when it freed more than it allocated.
+/// Returns the bytes in use by this thread, after [`program_thread`]. Negative if it freed more than it allocated.
 pub fn used_by_thread() -> isize {
     COUNT.with(|count| count.used.get())
 }
@@ -99,13 +100,14 @@ pub fn set_limit(bytes: usize) {
     LIMIT.set(bytes);
 }
 
-/// Bytes that may still be allocated.
+/// Returns the number of bytes that may still be allocated.
 pub fn left() -> usize {
     LIMIT.get().saturating_sub(used())
 }
 
-/// The new size in bytes of something that grows from `size` to at least `needed`: doubled, so that repeated appends
-/// cost constant time, but near the limit by half of what is left, so that room for growth does not pass it.
+/// Returns the new size in bytes of an allocation that grows from `size` to at least `needed`: doubled, so that
+/// repeated appends take amortized constant time, but near the limit only by half of the remaining memory, so that
+/// reserved memory does not exceed the limit.
 pub fn growth(size: usize, needed: usize) -> usize {
     let doubled = needed.max(size.saturating_mul(2));
     if doubled < crate::pace::LARGE || check(doubled - size).is_ok() {
@@ -114,7 +116,7 @@ pub fn growth(size: usize, needed: usize) -> usize {
     needed.max(size + left() / 2)
 }
 
-/// A refusal: what was asked for would pass the limit.
+/// The error for exceeding the memory limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OverLimit {
     /// The limit in bytes.
@@ -129,39 +131,39 @@ impl std::fmt::Display for OverLimit {
 
 impl std::error::Error for OverLimit {}
 
-/// Whether `more` bytes may be allocated.
+/// Checks whether `more` bytes may be allocated.
 ///
 /// # Errors
-/// [`OverLimit`] when the bytes in use plus `more` pass the limit.
+/// [`OverLimit`] if the bytes in use plus `more` exceed the limit.
 #[inline]
 pub fn check(more: usize) -> Result<(), OverLimit> {
     let limit = LIMIT.get();
     if used().saturating_add(more) > limit { Err(OverLimit { limit }) } else { Ok(()) }
 }
 
-/// Notes what is about to be allocated, for the next [`look`].
+/// Records the size of the next allocation for [`look`].
 pub(crate) fn want(bytes: usize) {
     WANTED.set(bytes);
 }
 
-/// As [`check`], with what is about to be allocated.
+/// Like [`check`], with the recorded size.
 ///
 /// # Errors
-/// As [`check`].
+/// As for [`check`].
 pub fn look() -> Result<(), OverLimit> {
     check(WANTED.take())
 }
 
-/// After work that may have allocated large pieces: as `check(0)` if one passed the limit.
+/// Called after work that may have allocated large values: like `check(0)` if one exceeded the limit.
 ///
 /// # Errors
-/// [`OverLimit`] when the limit is still passed.
+/// [`OverLimit`] if the limit is still exceeded.
 #[inline(always)]
 pub fn settle() -> Result<(), OverLimit> {
     if PASSED.get() { settle_passed() } else { Ok(()) }
 }
 
-/// Notes that the program is told of a refusal: once is enough.
+/// Records that the program was notified of a violation, which happens only once.
 pub fn told() {
     PASSED.set(false);
 }

@@ -1,5 +1,6 @@
-//! Counted heap objects. Every object starts with its reference count, so that [`crate::Value`] can
-//! clone any of them without knowing the type. Single-threaded by construction (`!Send`, `!Sync`).
+//! Reference-counted heap objects. Every object starts with its reference count, so that
+//! [`crate::Value`] can clone any of them without knowing the type. Single-threaded by construction
+//! (`!Send`, `!Sync`).
 
 use std::cell::Cell;
 use std::fmt;
@@ -7,15 +8,15 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-/// A heap object: the count, then the body.
+/// A heap object: the reference count, followed by the body.
 #[repr(C)]
 pub(crate) struct Object<T> {
     pub(crate) count: Cell<usize>,
     pub(crate) body: T,
 }
 
-/// A counted pointer to a heap object of a known type: like `Rc` without weak references, and with a
-/// layout that [`crate::Value`] can share.
+/// A reference-counted pointer to a heap object of a known type: like `Rc` without weak references,
+/// with a layout that [`crate::Value`] can share.
 #[repr(transparent)]
 pub struct Ref<T>(pub(crate) NonNull<Object<T>>, PhantomData<Object<T>>);
 
@@ -28,17 +29,17 @@ impl<T> Ref<T> {
 
     #[inline(always)]
     fn object(&self) -> &Object<T> {
-        // SAFETY: a `Ref` holds one count, so the object is alive.
+        // SAFETY: a `Ref` holds one reference, so the object is alive.
         unsafe { self.0.as_ref() }
     }
 
-    /// Whether this is the only reference.
+    /// Returns whether this is the only reference.
     #[inline(always)]
     pub fn is_unique(&self) -> bool {
         self.object().count.get() == 1
     }
 
-    /// The body, if this is the only reference.
+    /// Returns the body for writing, if this is the only reference.
     #[inline(always)]
     pub fn get_mut(&mut self) -> Option<&mut T> {
         if self.is_unique() {
@@ -49,7 +50,7 @@ impl<T> Ref<T> {
         }
     }
 
-    /// The body for writing; copied first if there are other references (copy on write).
+    /// Returns the body for writing; copies it first if there are other references (copy on write).
     #[inline(always)]
     pub fn make_mut(&mut self) -> &mut T
     where
@@ -71,13 +72,13 @@ impl<T> Ref<T> {
         *self = Ref::new((**self).clone());
     }
 
-    /// Whether both point to the same object.
+    /// Returns whether both point to the same object.
     #[inline(always)]
     pub fn same(a: &Ref<T>, b: &Ref<T>) -> bool {
         a.0 == b.0
     }
 
-    /// The address, for identity tests and inline caches only; never shown to a program.
+    /// Returns the address, for identity tests and inline caches only; not visible to programs.
     #[inline(always)]
     pub fn address(&self) -> usize {
         self.0.as_ptr().addr()
@@ -115,7 +116,7 @@ impl<T> Drop for Ref<T> {
         let left = count.get() - 1;
         count.set(left);
         if left == 0 {
-            // SAFETY: the last reference is going away; the box was made by `Ref::new`.
+            // SAFETY: the last reference is dropped; the box was made by `Ref::new`.
             drop(unsafe { Box::from_raw(self.0.as_ptr()) });
         }
     }

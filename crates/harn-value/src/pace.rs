@@ -1,26 +1,26 @@
-//! How many steps native code takes between two looks, and what is large enough to look at once.
+//! Number of steps between two checks of native code, and the size of allocations that are checked immediately.
 
 use std::cell::Cell;
 
-/// Steps between two looks.
+/// Number of steps between two checks.
 pub(crate) const PACE: u32 = 8192;
 
-/// Bytes of a large piece of memory.
+/// Size of a large allocation in bytes.
 pub const LARGE: usize = 1 << 20;
 
 thread_local! {
-    /// Steps until the next look.
+    /// Steps until the next check.
     pub(crate) static LEFT: Cell<u32> = const { Cell::new(PACE) };
 }
 
-/// Steps of bulk work after which other tasks get their turn and deadlines are checked: some ten milliseconds.
+/// Steps of bulk work after which other tasks run and deadlines are checked: some ten milliseconds.
 const TURN: usize = 1 << 18;
 
-/// A string or bytes value of this length is bulk work when it is made or read. For smaller ones it is enough to count the
+/// Creating or reading a string or bytes value of this length is bulk work. For smaller ones it is enough to count the
 /// calls and loops of the program.
 pub(crate) const BULK_BYTES: usize = 1 << 16;
 
-/// A list, dict or set of this length is bulk work when it is made.
+/// Creating a list, dict or set of this length is bulk work.
 pub(crate) const BULK_ITEMS: usize = 1 << 12;
 
 /// Bytes per step.
@@ -31,11 +31,11 @@ thread_local! {
     static SPENT: Cell<usize> = const { Cell::new(0) };
     /// Bulk work of the thread, in steps.
     pub(crate) static TOTAL: Cell<u64> = const { Cell::new(0) };
-    /// Whether the turn is over.
+    /// Whether the turn has ended.
     pub(crate) static DUE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Counts bulk work. Stops nothing, so that it can be called anywhere.
+/// Counts bulk work. Never interrupts, so it can be called anywhere.
 #[cold]
 #[inline(never)]
 pub(crate) fn spend(steps: usize) {
@@ -47,7 +47,7 @@ pub(crate) fn spend(steps: usize) {
     }
 }
 
-/// Counts the bytes of a string or bytes value that was made or is about to be read.
+/// Counts the bytes of a string or bytes value that was created or will be read.
 #[inline(always)]
 pub(crate) fn spend_bytes(len: usize) {
     if len >= BULK_BYTES {
@@ -55,7 +55,7 @@ pub(crate) fn spend_bytes(len: usize) {
     }
 }
 
-/// Counts the items of a list, dict or set that was made.
+/// Counts the items of a new list, dict or set.
 #[inline(always)]
 pub(crate) fn spend_items(len: usize) {
     if len >= BULK_ITEMS {
@@ -63,13 +63,13 @@ pub(crate) fn spend_items(len: usize) {
     }
 }
 
-/// Begins a new turn.
+/// Starts a new turn.
 pub(crate) fn begin_turn() {
     SPENT.set(0);
     DUE.set(false);
 }
 
-/// Makes the next step look.
+/// Makes the next step perform a check.
 pub(crate) fn hurry() {
     let _ = LEFT.try_with(|left| left.set(0));
 }

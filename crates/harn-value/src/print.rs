@@ -1,11 +1,11 @@
-//! The printed form of values, as `println`, interpolation and `to_string` show it.
+//! The printed form of values, as in `println`, interpolation and `to_string`.
 
 use std::fmt;
 
 use crate::equal::with_stack;
 use crate::{Data, Value, View, steps};
 
-/// Bytes of a text that costs a step, no more.
+/// Maximum length in bytes of a string that costs a single step.
 const SHORT: usize = 63;
 
 impl fmt::Display for Value {
@@ -21,8 +21,8 @@ pub fn print_int(i: i64, out: &mut String) {
     out.push_str(itoa::Buffer::new().format(i));
 }
 
-/// Appends the printed form of a float: shortest digits that read back, never an exponent, at least
-/// one decimal below 1e15.
+/// Appends the printed form of a float: the shortest digits that parse to the same float, never an
+/// exponent, at least one decimal below 1e15.
 pub(crate) fn print_float(f: f64, out: &mut String) {
     if f.is_nan() {
         out.push_str("NaN");
@@ -69,7 +69,7 @@ pub(crate) fn print_duration(ms: i64, out: &mut String) {
 /// Appends the printed form of `value`.
 #[inline]
 pub fn print(value: &Value, out: &mut String) {
-    // Short texts for which there is room are most of what is printed, so they take a path of their own.
+    // Short strings that fit the buffer are printed most often, so they have a fast path.
     match value.as_str() {
         Some(text) if text.len() <= (out.capacity() - out.len()).min(SHORT) => {
             steps::step();
@@ -84,7 +84,7 @@ fn print_any(value: &Value, out: &mut String) {
 }
 
 impl Data {
-    /// The printed form: what `to_string` gives in the language. (`Display` writes JSON.)
+    /// Returns the printed form, like `to_string` in the language. (`Display` writes JSON.)
     #[must_use]
     pub fn printed(&self) -> String {
         let mut out = String::new();
@@ -93,7 +93,7 @@ impl Data {
     }
 }
 
-/// The printed form for a message: when it is longer than `max` bytes, its beginning and `...`.
+/// Returns the printed form for a message, truncated to `max` bytes and `...` if it is longer.
 pub fn short(value: &Value, max: usize) -> String {
     let mut out = String::new();
     Printer { out: &mut out, end: max }.print(value);
@@ -104,7 +104,7 @@ pub fn short(value: &Value, max: usize) -> String {
     out
 }
 
-/// A walk that prints, until the text is a little longer than `end`.
+/// A printing traversal that stops when the output is a little longer than `end`.
 struct Printer<'a> {
     out: &'a mut String,
     end: usize,

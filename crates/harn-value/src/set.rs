@@ -1,4 +1,4 @@
-//! [`Set`]: unique values in the order of their first insertion.
+//! [`Set`]: unique values in insertion order.
 
 use std::cell::OnceCell;
 use std::hash::Hasher;
@@ -10,7 +10,7 @@ use crate::Value;
 use crate::array_part::ArrayPart;
 use crate::equal::{hash_structure, identical};
 
-/// Where an element is that the array of ints does not cover.
+/// Position of an element that the int array does not cover.
 #[derive(Clone, Copy)]
 struct Slot {
     hash: u32,
@@ -18,7 +18,7 @@ struct Slot {
 }
 
 impl Slot {
-    /// What the table makes its places (the low bits) and marks (the high ones) of.
+    /// Returns the hash from which the table takes its positions (low bits) and control bytes (high bits).
     #[inline(always)]
     fn table_hash(self) -> u64 {
         table_hash(self.hash)
@@ -31,26 +31,26 @@ fn table_hash(hash: u32) -> u64 {
     hash | ((hash >> MARK_FROM) << (32 + MARK_FROM))
 }
 
-/// The bits of a hash from here on are the table's mark.
+/// The bits of a hash from this one on become the table's control byte.
 const MARK_FROM: u32 = 25;
 
-/// Unique values in the order of their first insertion. Elements count by structure and type.
+/// Unique values in the order of their first insertion. Elements are distinguished by structure and type.
 ///
-/// Entries live in a vector. A removed element leaves a hole, so that removal takes constant time. Holes at the end go
-/// at once, those in front are passed over and go when there are many, those in between when they outnumber the
-/// elements. With holes in between, the places of the elements are listed when something iterates, and kept until the
-/// next change.
+/// Entries are stored in a vector. A removed element leaves a hole, so that removal takes constant time. Holes at the
+/// end are removed at once, holes at the front are skipped and removed when there are many, holes in between when they
+/// outnumber the elements. If there are holes in between, the positions of the elements are computed on the first
+/// iteration and cached until the next change.
 #[derive(Default)]
 pub struct Set {
-    /// [`Value::ABSENT`] where an element was removed.
+    /// [`Value::ABSENT`] for a removed element.
     entries: Vec<Value>,
-    /// Places in `entries` of the ints that it covers.
+    /// Positions in `entries` of the covered ints.
     ints: ArrayPart,
-    /// Places of all other elements.
+    /// Positions of all other elements.
     table: HashTable<Slot>,
     /// Number of elements.
     len: usize,
-    /// Entries in front of the first element.
+    /// Number of entries before the first element.
     head: usize,
     order: OnceCell<Box<[u32]>>,
 }
@@ -80,8 +80,8 @@ fn hash(value: &Value) -> u32 {
     (hash ^ (hash >> 32)) as u32
 }
 
-/// Ints that follow each other get neighbouring places in the table (the low bits), where the processor finds them fast.
-/// Those that are far apart are spread, and the marks that are compared first (the high bits) are mixed.
+/// Consecutive ints get adjacent positions in the table (low bits), which is cache-friendly. Distant ints are spread,
+/// and the bits that are compared first (high bits) are mixed.
 #[inline]
 fn hash_int(i: i64) -> u32 {
     const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -92,22 +92,22 @@ fn hash_int(i: i64) -> u32 {
 }
 
 impl Set {
-    /// An empty set.
+    /// Creates an empty set.
     pub fn new() -> Set {
         Set::default()
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Adds `value`; false if it was there already.
+    /// Adds `value`; returns false if it was already present.
     #[inline]
     pub fn insert(&mut self, value: Value) -> bool {
         if let Some(int) = value.as_int()
@@ -123,14 +123,14 @@ impl Set {
         self.insert_hashed(value)
     }
 
-    /// As [`Set::insert`], for what the array does not cover.
+    /// Like [`Set::insert`], for values that the array does not cover.
     fn insert_hashed(&mut self, value: Value) -> bool {
         let hash = hash(&value);
         if self.find(hash, &value).is_some() {
             return false;
         }
         let place = self.entries.len() as u32;
-        // The table is about to be arranged anew: an occasion to see whether it is one of ints.
+        // The table is about to be rebuilt, so check whether its elements are ints.
         let full = self.table.len() == self.table.capacity();
         self.push(value);
         if full && self.entries.last().is_some_and(|last| last.as_int().is_some()) {
@@ -163,14 +163,14 @@ impl Set {
         }
     }
 
-    /// The place of a value that the array does not cover.
+    /// Returns the position of a value that the array does not cover.
     #[inline]
     fn find(&self, hash: u32, value: &Value) -> Option<u32> {
         let same = |slot: &Slot| slot.hash == hash && identical(&self.entries[slot.at as usize], value);
         self.table.find(table_hash(hash), same).map(|slot| slot.at)
     }
 
-    /// Whether `value` is an element.
+    /// Returns whether `value` is an element.
     #[inline]
     pub fn contains(&self, value: &Value) -> bool {
         if let Some(int) = value.as_int()
@@ -181,7 +181,7 @@ impl Set {
         !self.table.is_empty() && self.find(hash(value), value).is_some()
     }
 
-    /// Removes `value`, keeping the order of the others; false if it was absent.
+    /// Removes `value`, preserving the order of the others; returns false if it was absent.
     pub fn remove(&mut self, value: &Value) -> bool {
         let covered = value.as_int().filter(|int| self.ints.find(*int).is_some());
         let at = match covered {
@@ -193,7 +193,7 @@ impl Set {
         true
     }
 
-    /// Makes a hole where an element was that nothing refers to any more.
+    /// Makes a hole for an element that is no longer referenced by the index.
     #[inline(always)]
     fn vacate(&mut self, at: usize) {
         self.len -= 1;
@@ -213,13 +213,13 @@ impl Set {
         } else if at + 1 == self.entries.len() {
             while self.entries.pop_if(|last| last.is_absent()).is_some() {}
         }
-        // Few in front, too: a copy of the set takes as long as it has entries.
+        // Holes at the front are limited as well, because a copy of the set takes time for all entries.
         if self.entries.len() - self.head > 2 * self.len + 8 || self.head > 8 * self.len + 64 {
             self.close_holes();
         }
     }
 
-    /// Whether `int` is an element, where one look tells: nothing when it has to be hashed.
+    /// Returns whether `int` is an element if the array covers it; `None` if it has to be hashed.
     #[inline(always)]
     pub fn contains_int(&self, int: i64) -> Option<bool> {
         match self.ints.find(int) {
@@ -228,7 +228,7 @@ impl Set {
         }
     }
 
-    /// Adds `int` where one look tells that there is room for it; false, and nothing done, when there is more to do.
+    /// Adds `int` if the array covers it and there is room; otherwise returns false without any effect.
     #[inline(always)]
     pub fn insert_int(&mut self, int: i64) -> bool {
         match self.ints.find(int) {
@@ -242,7 +242,7 @@ impl Set {
         }
     }
 
-    /// Removes `int` where one look tells where it is; false, and nothing done, when it has to be hashed.
+    /// Removes `int` if the array covers it; returns false without any effect if it has to be hashed.
     #[inline(always)]
     pub fn remove_int(&mut self, int: i64) -> bool {
         let known = self.ints.find(int);
@@ -267,7 +267,7 @@ impl Set {
     #[inline(never)]
     fn close_holes(&mut self) {
         if !self.table.is_empty() {
-            // The new place of each entry.
+            // The new position of each entry.
             let mut places = vec![0; self.entries.len()];
             let mut next = 0;
             for (entry, place) in self.entries.iter().zip(&mut places) {
@@ -288,7 +288,7 @@ impl Set {
         }
     }
 
-    /// Places of the elements, when there are holes between them.
+    /// Returns the positions of the elements if there are holes between them.
     fn order(&self) -> Option<&[u32]> {
         if self.entries.len() - self.head == self.len {
             return None;
@@ -299,7 +299,7 @@ impl Set {
         }))
     }
 
-    /// Element at place `index` of the insertion order.
+    /// Returns the element at position `index` of the insertion order.
     pub fn nth(&self, index: usize) -> Option<&Value> {
         let at = match self.order() {
             Some(order) => *order.get(index)? as usize,
@@ -308,7 +308,7 @@ impl Set {
         self.entries.get(at)
     }
 
-    /// Elements in insertion order.
+    /// Iterates over the elements in insertion order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Value> + ExactSizeIterator {
         let order = self.order();
         (0..self.len).map(move |i| &self.entries[order.map_or(self.head + i, |order| order[i] as usize)])
@@ -368,7 +368,7 @@ mod tests {
             ops in prop::collection::vec((0u8..3, 0usize..400), 0..1500),
             (step, start) in (prop::sample::select(vec![1i64, 3, 5, 1 << 20]), -60i64..60),
         ) {
-            // Some of the values are texts, some negative, some covered by the array and some not.
+            // Some of the values are strings, some negative, some covered by the array and some not.
             let value = |n: usize| match n % 7 {
                 0 => Value::from(n.to_string()),
                 1 => Value::float(n as f64),
@@ -433,7 +433,7 @@ mod tests {
 
     #[test]
     fn holes_in_front_are_few_and_places_stay_right() {
-        // As a queue: what comes in at the end goes at the front, ints and texts in turn.
+        // As a queue: values are added at the end and removed at the front, a mix of ints and strings.
         let value = |i: i64| if i % 3 == 0 { Value::from(i.to_string()) } else { Value::int(i) };
         let mut set = Set::new();
         for i in 0..5000 {

@@ -1,4 +1,4 @@
-//! [`Str`]: immutable UTF-8 text in one allocation, with its hash and character count cached.
+//! [`Str`]: an immutable UTF-8 string in one allocation, with its hash and character count cached.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::cell::{Cell, OnceCell};
@@ -11,7 +11,7 @@ use crate::char_index::{self, CharIndex};
 use crate::pace::spend_bytes;
 use crate::steps;
 
-/// What stands in front of the bytes of a string.
+/// The header before the bytes of a string.
 #[repr(C)]
 pub(crate) struct StrHeader {
     pub(crate) count: Cell<usize>,
@@ -19,37 +19,37 @@ pub(crate) struct StrHeader {
     len: usize,
     /// Hash of the bytes; 0 while unknown.
     hash: Cell<u32>,
-    /// What is known of the text: the bits below, and in the others the number of its characters.
+    /// Cached facts: the flags below, and in the other bits the number of characters.
     facts: Cell<u32>,
 }
 
-/// The allocation has room for [`room`] bytes, otherwise for exactly as many as there are.
+/// The capacity is [`room`] of the length; otherwise it equals the length.
 const ROOMY: u32 = 1 << 31;
 /// Every character is one byte.
 const ASCII: u32 = 1 << 30;
-/// Not every character is one byte, and the low bits say how many there are.
+/// Not every character is one byte, and the low bits store the number of characters.
 const COUNTED: u32 = 1 << 29;
 /// Not every character is one byte, and there is a [`CharIndex`].
 const INDEXED: u32 = 1 << 28;
-/// The bits that count characters.
+/// The bits that store the number of characters.
 const CHARS: u32 = INDEXED - 1;
 
 const HEADER: usize = size_of::<StrHeader>();
 const _: () = assert!(HEADER == 24);
 
-/// Shorter text is walked through to find a character.
+/// In shorter strings, a character is found by a linear scan.
 const INDEX_FROM: usize = 256;
 
 impl StrHeader {
-    /// Bytes allocated behind the header.
+    /// Returns the number of bytes allocated after the header.
     #[inline]
     fn capacity(&self) -> usize {
         if self.facts.get() & ROOMY != 0 { room(self.len) } else { self.len }
     }
 }
 
-/// An immutable, counted UTF-8 string. Cloning bumps a count. Equality looks at the pointer first,
-/// then at the cached hash and the bytes.
+/// An immutable, reference-counted UTF-8 string. Cloning increments the count. Equality compares the pointers first,
+/// then the cached hash and the bytes.
 #[repr(transparent)]
 pub struct Str(pub(crate) NonNull<StrHeader>);
 
@@ -61,7 +61,7 @@ fn layout(capacity: usize) -> Layout {
 }
 
 thread_local! {
-    /// The texts of one ASCII character.
+    /// The strings of one ASCII character.
     static LETTERS: OnceCell<Box<[Str]>> = const { OnceCell::new() };
 }
 
@@ -70,7 +70,7 @@ fn letters_of_ascii() -> Box<[Str]> {
     (0..128u8).map(|byte| Str::new(char::from(byte).encode_utf8(&mut [0; 4]))).collect()
 }
 
-/// What is known of the characters of a text of `len` bytes with these facts and `tail` behind it.
+/// Returns the facts about the characters of a string of `len` bytes with these facts, after `tail` is appended.
 fn chars_with(facts: u32, len: usize, tail: &str) -> u32 {
     let known = match facts & (ASCII | COUNTED) {
         ASCII if tail.is_ascii() => return ASCII,
@@ -82,8 +82,8 @@ fn chars_with(facts: u32, len: usize, tail: &str) -> u32 {
     count.map_or(0, |count| COUNTED | count)
 }
 
-/// The bytes that a string of `len` bytes which may grow has room for: the next of 24, 32, 48, 64, 96, 128 and so on.
-/// It depends on the length alone, so that it need not be stored.
+/// Returns the capacity of a growable string of `len` bytes: the next of 24, 32, 48, 64, 96, 128 and so on. It
+/// depends on the length alone, so it need not be stored.
 fn room(len: usize) -> usize {
     let above = len.max(24).next_power_of_two();
     let between = above / 4 * 3;
@@ -91,17 +91,18 @@ fn room(len: usize) -> usize {
 }
 
 impl Str {
-    /// Copies `text` to the heap, as one step of a walk: what makes many strings, or a large one, can be stopped.
+    /// Copies `text` to the heap; counts one step, so that code that creates many strings, or a large one, can be
+    /// interrupted.
     pub fn new(text: &str) -> Str {
         steps::step();
         steps::room(text.len());
         Str::concat(text, "")
     }
 
-    /// The text of `a` followed by `b`, in one allocation.
+    /// Concatenates `a` and `b` in one allocation.
     pub fn concat(a: &str, b: &str) -> Str {
         let mut s = Str::allocate(a.len() + b.len(), 0);
-        // SAFETY: fresh and unique, capacity reserved above.
+        // SAFETY: new and unique, capacity reserved above.
         unsafe {
             s.push_unchecked(a.as_bytes());
             s.push_unchecked(b.as_bytes());
@@ -115,13 +116,15 @@ impl Str {
         // SAFETY: the layout is never empty (it holds the header).
         let raw = unsafe { alloc(layout) }.cast::<StrHeader>();
         let Some(ptr) = NonNull::new(raw) else { handle_alloc_error(layout) };
-        // SAFETY: freshly allocated for a header.
+        // SAFETY: newly allocated for a header.
         unsafe {
             ptr.write(StrHeader { count: Cell::new(1), len: 0, hash: Cell::new(0), facts: Cell::new(facts) });
         }
         Str(ptr)
     }
 
+    /// Appends bytes.
+    ///
     /// # Safety
     /// The string is unique and has room for `bytes`, which continue valid UTF-8.
     unsafe fn push_unchecked(&mut self, bytes: &[u8]) {
@@ -135,36 +138,36 @@ impl Str {
 
     #[inline(always)]
     fn header(&self) -> &StrHeader {
-        // SAFETY: a `Str` holds one count, so the header is alive.
+        // SAFETY: a `Str` holds one reference, so the header is alive.
         unsafe { self.0.as_ref() }
     }
 
-    /// The text.
+    /// Returns the string.
     #[inline(always)]
     pub fn as_str(&self) -> &str {
         let len = self.header().len;
-        // SAFETY: `len` bytes behind the header were copied from `str`s.
+        // SAFETY: the `len` bytes after the header were copied from `str`s.
         unsafe {
             let bytes = self.0.as_ptr().cast::<u8>().add(HEADER);
             std::str::from_utf8_unchecked(std::slice::from_raw_parts(bytes, len))
         }
     }
 
-    /// Whether this is the only reference.
+    /// Returns whether this is the only reference.
     #[inline(always)]
     pub fn is_unique(&self) -> bool {
         self.header().count.get() == 1
     }
 
-    /// Appends `tail`: in place when this is the only reference (growing by a third or a half, so that
-    /// repeated appends cost amortised constant time), else into a new string.
+    /// Appends `tail`: in place if this is the only reference (growing by a third or a half, so that repeated appends
+    /// take amortized constant time), otherwise to a new string.
     pub fn push_str(&mut self, tail: &str) {
         let len = self.len();
         let needed = len + tail.len();
         if !self.is_unique() {
-            // The copy is likely to be appended to again: leave room.
+            // The copy is likely to be appended to again, so reserve memory.
             let mut copy = Str::allocate(room(needed), ROOMY);
-            // SAFETY: fresh, with room for both parts.
+            // SAFETY: new, with room for both parts.
             unsafe {
                 copy.push_unchecked(self.as_bytes());
                 copy.push_unchecked(tail.as_bytes());
@@ -186,7 +189,7 @@ impl Str {
                 };
                 self.0 = ptr;
             }
-            // A string that grows is roomy from now on, also if its room was exact and nothing was added.
+            // A string that grows is `ROOMY` from now on, even if its capacity was exact and nothing was added.
             let roomy = if needed > capacity { ROOMY } else { facts & ROOMY };
             let header = self.0.as_mut();
             header.hash.set(0);
@@ -199,7 +202,7 @@ impl Str {
         }
     }
 
-    /// Number of Unicode scalar values, counted once.
+    /// Returns the number of Unicode scalar values; cached.
     #[inline]
     pub fn char_count(&self) -> usize {
         let facts = self.header().facts.get();
@@ -228,19 +231,19 @@ impl Str {
         let count = self.as_str().chars().count();
         match u32::try_from(count).ok().filter(|count| *count <= CHARS) {
             Some(low) => self.header().facts.set(facts & (ROOMY | INDEXED) | COUNTED | low),
-            // The index of so long a text knows the number.
+            // The index of a very long string stores the number.
             None => self.keep(CharIndex::new(self)),
         }
         count
     }
 
-    /// Whether every character is one byte, so that positions are byte offsets.
+    /// Returns whether every character is one byte, so that positions are byte offsets.
     #[inline]
     pub fn is_ascii(&self) -> bool {
         self.header().facts.get() & ASCII != 0 || self.char_count() == self.len()
     }
 
-    /// Byte offset of character `index`, or the length if there are fewer.
+    /// Returns the byte offset of character `index`, or the length if there are fewer characters.
     pub fn byte_offset(&self, index: usize) -> usize {
         if self.is_ascii() {
             return index.min(self.len());
@@ -268,7 +271,7 @@ impl Str {
         }
     }
 
-    /// The characters from `start` to before `end`.
+    /// Returns the characters from `start` to before `end`.
     pub fn char_range(&self, start: usize, end: usize) -> &str {
         if start >= end {
             return "";
@@ -286,7 +289,7 @@ impl Str {
         &rest[..to]
     }
 
-    /// A text of one character; those of ASCII are made once.
+    /// Returns a string of one character; ASCII ones are cached.
     pub fn from_char(c: char) -> Str {
         let known = || LETTERS.try_with(|letters| letters.get_or_init(letters_of_ascii)[c as usize].clone());
         match c.is_ascii().then(known) {
@@ -295,7 +298,7 @@ impl Str {
         }
     }
 
-    /// The character at place `index` as a text; empty behind the end.
+    /// Returns the character at position `index` as a string; empty after the end.
     pub fn char_at(&self, index: usize) -> Str {
         let c = if self.is_ascii() {
             self.as_bytes().get(index).map(|byte| char::from(*byte))
@@ -305,7 +308,7 @@ impl Str {
         c.map_or_else(|| Str::new(""), Str::from_char)
     }
 
-    /// The hash of the bytes (Fx with a fixed seed), computed once. Never 0, never shown to a program.
+    /// Returns the hash of the bytes (Fx with a fixed seed); cached. Never 0, not visible to programs.
     #[inline(always)]
     pub fn hash_code(&self) -> u32 {
         let known = self.header().hash.get();
@@ -319,7 +322,7 @@ impl Str {
         hash
     }
 
-    /// Whether both are the same object.
+    /// Returns whether both are the same object.
     #[inline(always)]
     pub fn same(a: &Str, b: &Str) -> bool {
         a.0 == b.0
@@ -333,7 +336,7 @@ impl Str {
     }
 }
 
-/// The hash that [`Str::hash_code`] caches, for looking up text that is not a `Str`.
+/// Computes the hash that [`Str::hash_code`] caches, for looking up strings that are not a `Str`.
 pub(crate) fn hash_text(text: &str) -> u32 {
     let mut hasher = rustc_hash::FxHasher::default();
     hasher.write(text.as_bytes());
@@ -372,7 +375,7 @@ impl Drop for Str {
 
 #[inline(never)]
 fn free(ptr: NonNull<StrHeader>) {
-    // SAFETY: called once, when the last reference is gone; the layout is the one it was allocated with.
+    // SAFETY: called once, when the last reference is dropped; the layout is the one it was allocated with.
     unsafe {
         let header = ptr.as_ref();
         if header.facts.get() & INDEXED != 0 {

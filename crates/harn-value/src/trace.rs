@@ -1,10 +1,10 @@
-//! What values hold, for the owner of cycles: a walk over the references of one object at a time.
+//! Tracing of the references that values hold, for the cycle collector, one object at a time.
 
 use crate::value::{Tag, Value, View};
 
 impl Value {
-    /// Address and reference count of the object behind a value that can hold other values; `None` for everything
-    /// else. The address is for identity only.
+    /// Returns address and reference count of the object of a value that can hold other values; `None` for all
+    /// others. The address is for identity only.
     #[inline]
     pub fn holder(&self) -> Option<(usize, usize)> {
         match self.tag() {
@@ -21,8 +21,8 @@ impl Value {
         }
     }
 
-    /// Visits every value that the object behind this one holds itself, each reference once. An object of another
-    /// crate may leave some out (see [`crate::Foreign::trace`]).
+    /// Visits every value that this value's object holds directly, each reference once. An object of another
+    /// crate may omit some (see [`crate::Foreign::trace`]).
     pub fn children(&self, visit: &mut dyn FnMut(&Value)) {
         match self.view() {
             View::List(items) => items.iter().for_each(visit),

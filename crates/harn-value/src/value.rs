@@ -1,5 +1,5 @@
-//! [`Value`]: 16 bytes, a tag and one word. Everything that knows the layout is in this file and in
-//! the heap objects it points to; the rest of the program uses the methods.
+//! [`Value`]: 16 bytes, a tag and a payload of 64 bits (`word`). Only this file and the heap objects depend on the
+//! layout; all other code uses the methods.
 //!
 //! ```text
 //! byte 0     tag                     8..16  word
@@ -22,8 +22,9 @@ use crate::pace::{spend_bytes, spend_items};
 use crate::text::StrHeader;
 use crate::{Dict, EnumValue, List, Pair, Range, Set, Str, StructValue};
 
-/// What kind of value a [`Value`] holds. The order is part of the layout: everything from [`Tag::Str`]
-/// on is a counted pointer, and has bit 3 or 4 set, so that the OR of many tags tells whether any is one.
+/// The kind of a [`Value`]. The order is part of the layout: all tags from [`Tag::Str`] on are
+/// reference-counted pointers and have bit 3 or 4 set, so that the OR of many tags shows whether any value is
+/// one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Tag {
@@ -37,11 +38,11 @@ pub enum Tag {
     Float = 3,
     /// signed milliseconds
     Duration = 4,
-    /// no value at all: an unset variable, a missing argument, an absent struct field
+    /// no value: an unset variable, a missing argument, an absent struct field
     Absent = 5,
     /// a builtin function
     Native = 6,
-    /// immutable text
+    /// immutable string
     Str = 8,
     /// immutable bytes
     Bytes = 9,
@@ -59,22 +60,22 @@ pub enum Tag {
     Enum = 15,
     /// struct instance
     Struct = 16,
-    /// function of the program (owned by the VM crate)
+    /// function of the program (defined in the VM crate)
     Closure = 17,
-    /// a captured variable (owned by the VM crate; never seen by a program)
+    /// a captured variable (defined in the VM crate; not visible to programs)
     Cell = 18,
-    /// anything else that lives on the heap: iterators, generators, handles
+    /// any other heap object: iterators, generators, handles
     Foreign = 19,
 }
 
-/// A Harn value. Cloning copies two words and, for heap values, bumps a count.
+/// A Harn value. Cloning copies 16 bytes and, for heap values, increments the reference count.
 #[repr(C)]
 pub struct Value {
     tag: Tag,
     word: *mut (),
 }
 
-/// A borrowed look at a value, for `match`.
+/// A borrowed view of a value, for `match`.
 #[derive(Clone, Copy)]
 pub enum View<'a> {
     /// `nil` (and the internal "no value")
@@ -89,7 +90,7 @@ pub enum View<'a> {
     Duration(i64),
     /// builtin function
     Native(&'static NativeHeader),
-    /// text
+    /// string
     Str(&'a Str),
     /// bytes
     Bytes(&'a Ref<Vec<u8>>),
@@ -111,17 +112,17 @@ pub enum View<'a> {
     Foreign(&'a dyn Foreign),
 }
 
-/// The first field of a builtin's table entry (`repr(C)`): what the value layer needs to know of it.
+/// The first field of a builtin's table entry (`repr(C)`): the part that the value layer needs.
 #[derive(Debug)]
 pub struct NativeHeader {
-    /// The name it is called by.
+    /// The name by which programs call it.
     pub name: &'static str,
 }
 
 impl Value {
     /// `nil`
     pub const NIL: Value = Value::raw(Tag::Nil, std::ptr::null_mut());
-    /// "No value here"; never handed to a program.
+    /// "No value here"; not visible to programs.
     pub const ABSENT: Value = Value::raw(Tag::Absent, std::ptr::null_mut());
     /// `true`
     pub const TRUE: Value = Value::raw(Tag::Bool, std::ptr::without_provenance_mut(1));
@@ -132,69 +133,69 @@ impl Value {
         Value { tag, word }
     }
 
-    /// An int.
+    /// Creates an int.
     #[inline(always)]
     pub const fn int(i: i64) -> Value {
         Value::raw(Tag::Int, std::ptr::without_provenance_mut(i as usize))
     }
 
-    /// A float.
+    /// Creates a float.
     #[inline(always)]
     pub const fn float(f: f64) -> Value {
         Value::raw(Tag::Float, std::ptr::without_provenance_mut(f.to_bits() as usize))
     }
 
-    /// A bool.
+    /// Creates a bool.
     #[inline(always)]
     pub const fn bool(b: bool) -> Value {
         Value::raw(Tag::Bool, std::ptr::without_provenance_mut(b as usize))
     }
 
-    /// A duration of `ms` milliseconds.
+    /// Creates a duration of `ms` milliseconds.
     #[inline(always)]
     pub const fn duration(ms: i64) -> Value {
         Value::raw(Tag::Duration, std::ptr::without_provenance_mut(ms as usize))
     }
 
-    /// A string with a copy of `text`.
+    /// Creates a string with a copy of `text`.
     pub fn str(text: &str) -> Value {
         Str::new(text).into()
     }
 
-    /// A list.
+    /// Creates a list.
     pub fn list(items: Vec<Value>) -> Value {
         Ref::new(List::from(items)).into()
     }
 
-    /// A dict.
+    /// Creates a dict.
     pub fn dict(dict: Dict) -> Value {
         spend_items(dict.len());
         Ref::new(dict).into()
     }
 
-    /// A bytes value.
+    /// Creates a bytes value.
     pub fn bytes(bytes: Vec<u8>) -> Value {
         spend_bytes(bytes.len());
         Value::raw(Tag::Bytes, Ref::new(bytes).into_raw())
     }
 
-    /// A set.
+    /// Creates a set.
     pub fn set_of(set: Set) -> Value {
         spend_items(set.len());
         Value::raw(Tag::Set, Ref::new(set).into_raw())
     }
 
-    /// The pair `(first, second)`.
+    /// Creates the pair `(first, second)`.
     pub fn pair(first: Value, second: Value) -> Value {
         Value::raw(Tag::Pair, Ref::new(Pair { first, second }).into_raw())
     }
 
-    /// A lazy range of ints.
+    /// Creates a lazy range of ints.
     pub fn range(range: Range) -> Value {
         Value::raw(Tag::Range, Ref::new(range).into_raw())
     }
 
-    /// A builtin function, by the header at the start of its table entry.
+    /// Creates a builtin function from the header at the start of its table entry.
     ///
     /// # Safety
     /// `entry` points to the header of a table entry of the VM crate, which lives as long as the process.
@@ -202,13 +203,13 @@ impl Value {
         Value::raw(Tag::Native, entry.cast_mut().cast())
     }
 
-    /// An object of another crate.
+    /// Creates a value for an object of another crate.
     pub fn foreign<T: Foreign>(body: T) -> Value {
         ForeignObject::allocate(Tag::Foreign, body)
     }
 
-    /// An object of the VM crate under a tag of its own, so that
-    /// [`Value::downcast_unchecked`] needs the tag only.
+    /// Creates a value for an object of the VM crate with a dedicated tag, so that
+    /// [`Value::downcast_unchecked`] needs only the tag.
     ///
     /// Safe code cannot call it:
     ///
@@ -228,86 +229,86 @@ impl Value {
         ForeignObject::allocate(tag, body)
     }
 
-    /// The value behind a word of [`Value::word`]. It takes over one count.
+    /// Creates a value from the result of [`Value::word`]; takes over one reference.
     ///
     /// # Safety
-    /// `word` is that of a live object with this tag, and one of its counts belongs to the caller.
+    /// `word` is that of a live object with this tag, and the caller owns one of its references.
     pub unsafe fn from_raw(tag: Tag, word: *mut ()) -> Value {
         Value::raw(tag, word)
     }
 
-    /// The payload as it is: for a heap value the pointer to its object.
+    /// Returns the raw payload: for a heap value, the pointer to its object.
     #[inline(always)]
     pub fn word(&self) -> *mut () {
         self.word
     }
 
-    /// Address and count of a heap value's object.
+    /// Returns address and reference count of a heap value's object.
     #[inline(always)]
     pub(crate) fn address_and_count(&self) -> (usize, usize) {
         debug_assert!(self.is_heap());
-        // SAFETY: heap objects start with their count; callers have looked at the tag.
+        // SAFETY: heap objects start with `count`; callers have checked the tag.
         (self.word.addr(), unsafe { (*self.word.cast::<Cell<usize>>()).get() })
     }
 
-    /// The tag.
+    /// Returns the tag.
     #[inline(always)]
     pub fn tag(&self) -> Tag {
         self.tag
     }
 
-    /// The tag's bits, for [`Value::HEAP_BITS`].
+    /// Returns the tag's bits, for [`Value::HEAP_BITS`].
     #[inline(always)]
     pub fn tag_bits(&self) -> u8 {
         self.tag as u8
     }
 
-    /// Set in the OR of [`Value::tag_bits`] exactly when one of the values is a counted pointer.
+    /// Set in the OR of [`Value::tag_bits`] exactly if one of the values is a reference-counted pointer.
     pub const HEAP_BITS: u8 = 0x18;
 
-    /// Whether the value is a counted pointer.
+    /// Returns whether the value is a reference-counted pointer.
     #[inline(always)]
     pub fn is_heap(&self) -> bool {
         self.tag as u8 >= Tag::Str as u8
     }
 
-    /// Whether it is `nil`.
+    /// Returns whether it is `nil`.
     #[inline(always)]
     pub fn is_nil(&self) -> bool {
         self.tag == Tag::Nil
     }
 
-    /// Whether it is the internal "no value".
+    /// Returns whether it is the internal "no value".
     #[inline(always)]
     pub fn is_absent(&self) -> bool {
         self.tag == Tag::Absent
     }
 
-    /// The bits of an inline value as an int. Only meaningful after a tag test.
+    /// Returns the bits of an inline value as an int. Only meaningful after a tag test.
     #[inline(always)]
     pub fn int_bits(&self) -> i64 {
         self.word.addr() as i64
     }
 
-    /// The bits of an inline value as a float. Only meaningful after a tag test.
+    /// Returns the bits of an inline value as a float. Only meaningful after a tag test.
     #[inline(always)]
     pub fn float_bits(&self) -> f64 {
         f64::from_bits(self.word.addr() as u64)
     }
 
-    /// The int, if it is one.
+    /// Returns the int, if it is one.
     #[inline(always)]
     pub fn as_int(&self) -> Option<i64> {
         (self.tag == Tag::Int).then(|| self.int_bits())
     }
 
-    /// The float, if it is one (ints are not converted).
+    /// Returns the float, if it is one (ints are not converted).
     #[inline(always)]
     pub fn as_float(&self) -> Option<f64> {
         (self.tag == Tag::Float).then(|| self.float_bits())
     }
 
-    /// An int or float as a float.
+    /// Returns an int or float as a float.
     #[inline(always)]
     pub fn as_number(&self) -> Option<f64> {
         match self.tag {
@@ -317,32 +318,36 @@ impl Value {
         }
     }
 
-    /// The bool, if it is one (no truthiness).
+    /// Returns the bool, if it is one (no truthiness).
     #[inline(always)]
     pub fn as_bool(&self) -> Option<bool> {
         (self.tag == Tag::Bool).then(|| self.int_bits() != 0)
     }
 
-    /// Milliseconds, if it is a duration.
+    /// Returns the milliseconds, if it is a duration.
     pub fn as_duration(&self) -> Option<i64> {
         (self.tag == Tag::Duration).then(|| self.int_bits())
     }
 
-    /// The text, if it is a string.
+    /// Returns the string, if it is one.
     #[inline(always)]
     pub fn as_str(&self) -> Option<&Str> {
-        // SAFETY: the tag says that the word is a `Str`, which is one transparent pointer.
+        // SAFETY: the tag guarantees that `word` is a `Str`, which is one transparent pointer.
         (self.tag == Tag::Str).then(|| unsafe { &*(&raw const self.word).cast::<Str>() })
     }
 
+    /// Returns the object as a `Ref<T>`.
+    ///
     /// # Safety
     /// The tag belongs to objects with body `T`.
     #[inline(always)]
     unsafe fn body<T>(&self) -> &Ref<T> {
-        // SAFETY: `Ref<T>` is one transparent pointer to `Object<T>`, as is the word.
+        // SAFETY: `Ref<T>` is one transparent pointer to `Object<T>`, and so is `word`.
         unsafe { &*(&raw const self.word).cast::<Ref<T>>() }
     }
 
+    /// Returns the object as a `Ref<T>` for writing.
+    ///
     /// # Safety
     /// As for `body`.
     #[inline(always)]
@@ -351,107 +356,107 @@ impl Value {
         unsafe { &mut *(&raw mut self.word).cast::<Ref<T>>() }
     }
 
-    /// The bytes, if it is a bytes value.
+    /// Returns the bytes, if it is a bytes value.
     pub fn as_bytes(&self) -> Option<&Ref<Vec<u8>>> {
         // SAFETY: tag checked.
         (self.tag == Tag::Bytes).then(|| unsafe { self.body() })
     }
 
-    /// The list, if it is one.
+    /// Returns the list, if it is one.
     #[inline(always)]
     pub fn as_list(&self) -> Option<&Ref<List>> {
         // SAFETY: tag checked.
         (self.tag == Tag::List).then(|| unsafe { self.body() })
     }
 
-    /// The list for writing (through [`Ref::get_mut`] or [`Ref::make_mut`]).
+    /// Returns the list for writing (through [`Ref::get_mut`] or [`Ref::make_mut`]).
     #[inline(always)]
     pub fn as_list_mut(&mut self) -> Option<&mut Ref<List>> {
         // SAFETY: tag checked.
         if self.tag == Tag::List { Some(unsafe { self.body_mut() }) } else { None }
     }
 
-    /// The dict, if it is one.
+    /// Returns the dict, if it is one.
     #[inline(always)]
     pub fn as_dict(&self) -> Option<&Ref<Dict>> {
         // SAFETY: tag checked.
         (self.tag == Tag::Dict).then(|| unsafe { self.body() })
     }
 
-    /// The dict for writing.
+    /// Returns the dict for writing.
     #[inline(always)]
     pub fn as_dict_mut(&mut self) -> Option<&mut Ref<Dict>> {
         // SAFETY: tag checked.
         if self.tag == Tag::Dict { Some(unsafe { self.body_mut() }) } else { None }
     }
 
-    /// The string for writing.
+    /// Returns the string for writing.
     #[inline(always)]
     pub fn as_str_mut(&mut self) -> Option<&mut Str> {
-        // SAFETY: the tag says that the word is a `Str`.
+        // SAFETY: the tag guarantees that `word` is a `Str`.
         if self.tag == Tag::Str { Some(unsafe { &mut *(&raw mut self.word).cast::<Str>() }) } else { None }
     }
 
-    /// The set, if it is one.
+    /// Returns the set, if it is one.
     pub fn as_set(&self) -> Option<&Ref<Set>> {
         // SAFETY: tag checked.
         (self.tag == Tag::Set).then(|| unsafe { self.body() })
     }
 
-    /// The set for writing.
+    /// Returns the set for writing.
     pub fn as_set_mut(&mut self) -> Option<&mut Ref<Set>> {
         // SAFETY: tag checked.
         if self.tag == Tag::Set { Some(unsafe { self.body_mut() }) } else { None }
     }
 
-    /// The range, if it is one.
+    /// Returns the range, if it is one.
     #[inline(always)]
     pub fn as_range(&self) -> Option<&Ref<Range>> {
         // SAFETY: tag checked.
         (self.tag == Tag::Range).then(|| unsafe { self.body() })
     }
 
-    /// The pair, if it is one.
+    /// Returns the pair, if it is one.
     pub fn as_pair(&self) -> Option<&Ref<Pair>> {
         // SAFETY: tag checked.
         (self.tag == Tag::Pair).then(|| unsafe { self.body() })
     }
 
-    /// The enum value, if it is one.
+    /// Returns the enum value, if it is one.
     #[inline(always)]
     pub fn as_enum(&self) -> Option<&Ref<EnumValue>> {
         // SAFETY: tag checked.
         (self.tag == Tag::Enum).then(|| unsafe { self.body() })
     }
 
-    /// The struct instance, if it is one.
+    /// Returns the struct instance, if it is one.
     #[inline(always)]
     pub fn as_struct(&self) -> Option<&Ref<StructValue>> {
         // SAFETY: tag checked.
         (self.tag == Tag::Struct).then(|| unsafe { self.body() })
     }
 
-    /// The struct instance for writing.
+    /// Returns the struct instance for writing.
     #[inline(always)]
     pub fn as_struct_mut(&mut self) -> Option<&mut Ref<StructValue>> {
         // SAFETY: tag checked.
         if self.tag == Tag::Struct { Some(unsafe { self.body_mut() }) } else { None }
     }
 
-    /// The header of the builtin function, if it is one. The pointer may be cast back to the table
-    /// entry that [`Value::native`] was given.
+    /// Returns the header of the builtin function, if it is one. The pointer may be cast back to the table
+    /// entry that was passed to [`Value::native`].
     #[inline(always)]
     pub fn as_native(&self) -> Option<*const NativeHeader> {
         (self.tag == Tag::Native).then(|| self.word.cast_const().cast())
     }
 
-    /// The object of another crate, if it is one (closures and cells included).
+    /// Returns the object of another crate, if it is one (including closures and cells).
     pub fn as_foreign(&self) -> Option<&dyn Foreign> {
-        // SAFETY: these tags are made by `ForeignObject::allocate` only.
+        // SAFETY: only `ForeignObject::allocate` creates these tags.
         (self.tag >= Tag::Closure).then(|| unsafe { ForeignObject::as_dyn(self.word) })
     }
 
-    /// The object of another crate, if it is of type `T`.
+    /// Returns the object of another crate, if it is of type `T`.
     #[inline]
     pub fn downcast<T: Foreign>(&self) -> Option<&T> {
         if self.tag < Tag::Closure {
@@ -461,7 +466,7 @@ impl Value {
         unsafe { ForeignObject::downcast::<T>(self.word) }
     }
 
-    /// As [`Value::downcast`], without the type test.
+    /// Like [`Value::downcast`], without the type test.
     ///
     /// # Safety
     /// The value was made by [`Value::tagged`] or [`Value::foreign`] from a `T`.
@@ -471,10 +476,10 @@ impl Value {
         unsafe { ForeignObject::body::<T>(self.word) }
     }
 
-    /// A borrowed look for `match`.
+    /// Returns a borrowed view for `match`.
     #[inline]
     pub fn view(&self) -> View<'_> {
-        // SAFETY: every arm reads the word as what its tag says.
+        // SAFETY: every arm interprets `word` according to its tag.
         unsafe {
             match self.tag {
                 Tag::Nil | Tag::Absent => View::Nil,
@@ -497,20 +502,21 @@ impl Value {
         }
     }
 
-    /// Whether a heap value has no other reference, so that changing it in place is unobservable.
+    /// Returns whether a heap value has no other reference, so that changing it in place is unobservable.
     #[inline(always)]
     pub fn is_unique(&self) -> bool {
-        // SAFETY: heap objects start with their count.
+        // SAFETY: heap objects start with `count`.
         self.is_heap() && unsafe { (*self.word.cast::<Cell<usize>>()).get() == 1 }
     }
 
-    /// Whether both are the same heap object or the same inline value.
+    /// Returns whether both are the same heap object or the same inline value.
     #[inline(always)]
     pub fn same(&self, other: &Value) -> bool {
         self.tag == other.tag && self.word == other.word
     }
 
-    /// The address of a heap object, for identity tests within a walk only; never shown to a program.
+    /// Returns the address of a heap object, for identity tests within a traversal only; not visible to
+    /// programs.
     #[inline(always)]
     pub fn address(&self) -> usize {
         self.word.addr()
@@ -522,7 +528,7 @@ impl Value {
         std::mem::replace(self, Value::NIL)
     }
 
-    /// Overwrites with an int; faster than assignment when the old value is inline.
+    /// Overwrites with an int; faster than assignment if the old value is inline.
     #[inline(always)]
     pub fn set_int(&mut self, i: i64) {
         self.put(Value::int(i));
@@ -540,11 +546,12 @@ impl Value {
         self.put(Value::bool(b));
     }
 
-    /// Counts the value's object down, if it has one. The bits stay what they were: the caller overwrites them.
+    /// Decrements the reference count of the value's object, if it has one. Leaves the bits unchanged: the
+    /// caller overwrites them.
     #[inline(always)]
     fn count_down(&mut self) {
         if self.is_heap() {
-            // SAFETY: heap objects start with their count.
+            // SAFETY: heap objects start with `count`.
             let count = unsafe { &*self.word.cast::<Cell<usize>>() };
             let left = count.get() - 1;
             if left == 0 {
@@ -555,23 +562,23 @@ impl Value {
         }
     }
 
-    /// Makes it nil. As [`Value::put`], with the count of a shared object counted down in place.
+    /// Sets it to nil. Like [`Value::put`], but decrements the count of a shared object in place.
     #[inline(always)]
     pub fn release(&mut self) {
         self.count_down();
-        // SAFETY: what was there is counted down.
+        // SAFETY: the old value's reference was released.
         unsafe { std::ptr::write(self, Value::NIL) };
     }
 
-    /// As [`Value::put`], for places whose old value is often a shared object.
+    /// Like [`Value::put`], for places whose old value is often a shared object.
     #[inline(always)]
     pub fn put_counted(&mut self, new: Value) {
         self.count_down();
-        // SAFETY: what was there is counted down.
+        // SAFETY: the old value's reference was released.
         unsafe { std::ptr::write(self, new) };
     }
 
-    /// Overwrites: one tag test and two stores when the old value is inline.
+    /// Overwrites: one tag test and two stores if the old value is inline.
     #[inline(always)]
     pub fn put(&mut self, new: Value) {
         if self.is_heap() {
@@ -581,8 +588,8 @@ impl Value {
         unsafe { std::ptr::write(self, new) };
     }
 
-    /// Whether the value counts as true: everything but false, nil, 0, 0.0 and empty text, bytes,
-    /// lists, dicts and sets, and a zero duration.
+    /// Returns whether the value is truthy: all values except false, nil, 0, 0.0, a zero duration, and empty
+    /// strings, bytes, lists, dicts and sets.
     #[inline(always)]
     pub fn truthy(&self) -> bool {
         match self.tag {
@@ -605,7 +612,7 @@ impl Value {
         }
     }
 
-    /// The name that `type_of` gives.
+    /// Returns the name for `type_of`.
     pub fn type_name(&self) -> &'static str {
         match self.view() {
             View::Nil => "nil",
@@ -628,7 +635,7 @@ impl Value {
     }
 }
 
-/// Drops the heap value in `slot`, leaving the slot's bytes as they were (the caller overwrites them).
+/// Drops the heap value in `slot`, leaving the slot's bytes unchanged (the caller overwrites them).
 #[cold]
 #[inline(never)]
 fn drop_heap(slot: &mut Value) {
@@ -640,7 +647,7 @@ impl Clone for Value {
     #[inline(always)]
     fn clone(&self) -> Value {
         if self.is_heap() {
-            // SAFETY: heap objects start with their count.
+            // SAFETY: heap objects start with `count`.
             let count = unsafe { &*self.word.cast::<Cell<usize>>() };
             count.set(count.get() + 1);
         }
@@ -652,7 +659,7 @@ impl Drop for Value {
     #[inline(always)]
     fn drop(&mut self) {
         if self.is_heap() {
-            // SAFETY: heap objects start with their count.
+            // SAFETY: heap objects start with `count`.
             let count = unsafe { &*self.word.cast::<Cell<usize>>() };
             let left = count.get() - 1;
             if left == 0 {
@@ -670,10 +677,10 @@ thread_local! {
     static LATER: Later = const { Cell::new(Vec::new()) };
 }
 
-/// Data nested deeper than this is freed from a list instead of by recursion.
+/// Data nested deeper than this is freed through a list instead of by recursion.
 const FREE_DEPTH: u32 = 128;
 
-/// Frees an object whose last reference is gone. Nested data of any depth uses bounded stack.
+/// Frees an object whose last reference was dropped. Uses bounded stack for any nesting depth.
 ///
 /// # Safety
 /// The count is 1 and belongs to the caller; the tag is the object's.
@@ -685,7 +692,8 @@ unsafe fn free(tag: Tag, word: *mut ()) {
         return;
     }
     let depth = FREEING.get();
-    // While the thread ends the list is gone already: what little is freed then is freed by recursion.
+    // While the thread ends, the list may be destroyed already; the little data freed then is freed by
+    // recursion.
     if depth >= FREE_DEPTH && LATER.try_with(|list| push(list, (tag, word))).is_ok() {
         return;
     }
@@ -694,7 +702,7 @@ unsafe fn free(tag: Tag, word: *mut ()) {
     unsafe { free_now(tag, word) };
     if depth == 0 {
         while let Ok(Some((tag, word))) = LATER.try_with(pop) {
-            // SAFETY: put there by the lines above, with its one count.
+            // SAFETY: put there by the lines above, with its only reference.
             unsafe { free_now(tag, word) };
         }
     }
@@ -718,7 +726,7 @@ fn pop(list: &Later) -> Option<(Tag, *mut ())> {
 
 unsafe fn free_now(tag: Tag, word: *mut ()) {
     unsafe fn drop_object<T>(word: *mut ()) {
-        // SAFETY: the tag of the caller belongs to objects with body `T`, made by `Ref::new`.
+        // SAFETY: the caller's tag belongs to objects with body `T`, made by `Ref::new`.
         drop(unsafe { Box::from_raw(word.cast::<Object<T>>()) });
     }
     // SAFETY: each arm uses the body type of its tag.

@@ -1,4 +1,4 @@
-//! Making data: from what Rust has, and written down with [`json!`](crate::json!).
+//! Creation of data: from Rust types, and as literals with [`json!`](crate::json!).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,9 +9,9 @@ use serde_json::Number;
 
 use super::{Data, Map};
 
-/// What stands in [`json!`](crate::json!) as an expression.
+/// A type that may be used as an expression in [`json!`](crate::json!).
 pub trait ToData {
-    /// A copy as data.
+    /// Returns a copy as data.
     fn to_data(&self) -> Data;
 }
 
@@ -160,7 +160,7 @@ macro_rules! numbers {
 numbers!(i8, i16, i32, i64, isize, u8, u16, u32, u64, usize);
 
 impl From<f64> for Data {
-    /// One that is not finite is null, as in JSON.
+    /// Non-finite floats become null, as in JSON.
     fn from(float: f64) -> Data {
         Number::from_f64(float).map_or(Data::Null, Data::Number)
     }
@@ -293,8 +293,8 @@ equals! {
     f64 => |data, float| data.as_f64() == Some(*float);
 }
 
-/// Data as it is written: `json!({"name": name, "tags": [1, null, {"deep": true}]})`. An expression is anything that
-/// [`ToData`] knows; it is copied.
+/// A data literal: `json!({"name": name, "tags": [1, null, {"deep": true}]})`. An expression may have any type that
+/// implements [`ToData`]; it is copied.
 #[macro_export]
 macro_rules! json {
     (null) => { $crate::Data::Null };

@@ -1,4 +1,4 @@
-//! The entries of a dict, in the order in which they were written.
+//! A map with insertion order.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -6,20 +6,20 @@ use std::slice;
 
 use hashbrown::HashTable;
 
-/// A dict under construction or as it was read: names and values, in their order. Equality passes over the order.
+/// A map from keys to values in insertion order. Equality ignores the order.
 ///
-/// Nearly all dicts of options, messages and events are small: up to [`SCANNED`] entries a name is found by looking at each,
-/// so such a dict is one allocation. Larger ones have an index beside them.
+/// Nearly all dicts of options, messages and events are small: up to [`SCANNED`] entries, a key is found by a linear
+/// scan, so such a map is one allocation. Larger ones have an additional index.
 #[derive(Debug, Clone)]
 pub struct Map<K, V> {
     entries: Vec<(K, V)>,
     index: Option<Box<Index>>,
 }
 
-/// Entries that are looked at one after another.
+/// Maximum number of entries that are searched linearly.
 const SCANNED: usize = 16;
 
-/// Where the entries of a large dict are, by the hash of their names. Names come from outside, so the hash is keyed.
+/// Positions of the entries of a large map by the hash of their keys. Keys are untrusted input, so the hash is keyed.
 #[derive(Debug, Clone, Default)]
 struct Index {
     keyed: RandomState,
@@ -56,67 +56,67 @@ impl<K, V> Default for Map<K, V> {
 }
 
 impl<K, V> Map<K, V> {
-    /// An empty dict.
+    /// Creates an empty map.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty dict with room for so many entries.
+    /// Creates an empty map with room for this many entries.
     #[must_use]
     pub fn with_capacity(entries: usize) -> Self {
         Map { entries: Vec::with_capacity(entries), index: None }
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether the map is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The entries.
+    /// Iterates over the entries.
     #[must_use]
     pub fn iter(&self) -> Iter<'_, K, V> {
         Iter(self.entries.iter())
     }
 
-    /// The entries, their values to be changed.
+    /// Iterates over the entries with mutable values.
     pub fn iter_mut(&mut self) -> IterMut<'_, K, V> {
         IterMut(self.entries.iter_mut())
     }
 
-    /// The names.
+    /// Iterates over the keys.
     pub fn keys(&self) -> impl DoubleEndedIterator<Item = &K> + ExactSizeIterator + Clone {
         self.entries.iter().map(|(key, _)| key)
     }
 
-    /// The values.
+    /// Iterates over the values.
     pub fn values(&self) -> impl DoubleEndedIterator<Item = &V> + ExactSizeIterator + Clone {
         self.entries.iter().map(|(_, value)| value)
     }
 
-    /// The values, to be changed.
+    /// Iterates over the values mutably.
     pub fn values_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut V> + ExactSizeIterator {
         self.entries.iter_mut().map(|(_, value)| value)
     }
 
-    /// The values, without their names.
+    /// Consumes the map and iterates over its values.
     pub fn into_values(self) -> impl DoubleEndedIterator<Item = V> + ExactSizeIterator {
         self.entries.into_iter().map(|(_, value)| value)
     }
 
-    /// The names, without their values.
+    /// Consumes the map and iterates over its keys.
     pub fn into_keys(self) -> impl DoubleEndedIterator<Item = K> + ExactSizeIterator {
         self.entries.into_iter().map(|(key, _)| key)
     }
 
-    /// Takes all entries away.
+    /// Removes all entries.
     pub fn clear(&mut self) {
         self.entries.clear();
         self.index = None;
@@ -137,7 +137,7 @@ impl<K: Hash + Eq, V> Map<K, V> {
         }
     }
 
-    /// The value under a name.
+    /// Returns the value of a key.
     pub fn get<Q: ?Sized + Hash + Eq>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
@@ -145,7 +145,7 @@ impl<K: Hash + Eq, V> Map<K, V> {
         self.place(key).map(|at| &self.entries[at].1)
     }
 
-    /// The value under a name, to be changed.
+    /// Returns the value of a key for writing.
     pub fn get_mut<Q: ?Sized + Hash + Eq>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
@@ -153,7 +153,7 @@ impl<K: Hash + Eq, V> Map<K, V> {
         self.place(key).map(|at| &mut self.entries[at].1)
     }
 
-    /// Whether there is an entry with this name.
+    /// Returns whether there is an entry with this key.
     pub fn contains_key<Q: ?Sized + Hash + Eq>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -161,7 +161,7 @@ impl<K: Hash + Eq, V> Map<K, V> {
         self.place(key).is_some()
     }
 
-    /// Sets the value under a name, behind the others when it is new; gives the one that was there.
+    /// Sets the value of a key, appending a new key at the end; returns the old value.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         match self.place(&key) {
             Some(at) => Some(std::mem::replace(&mut self.entries[at].1, value)),
@@ -172,7 +172,7 @@ impl<K: Hash + Eq, V> Map<K, V> {
         }
     }
 
-    /// Adds an entry whose name is known to be new.
+    /// Appends an entry whose key is known to be new.
     fn push(&mut self, key: K, value: V) -> usize {
         let at = self.entries.len();
         self.entries.push((key, value));
@@ -184,7 +184,7 @@ impl<K: Hash + Eq, V> Map<K, V> {
         at
     }
 
-    /// Takes an entry away; the last one takes its place.
+    /// Removes an entry; the last entry moves to its position.
     pub fn remove<Q: ?Sized + Hash + Eq>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -203,7 +203,7 @@ impl<K: Hash + Eq, V> Map<K, V> {
         Some(value)
     }
 
-    /// Takes an entry away; those behind it move up.
+    /// Removes an entry; later entries move up.
     pub fn shift_remove<Q: ?Sized + Hash + Eq>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -216,7 +216,7 @@ impl<K: Hash + Eq, V> Map<K, V> {
         Some(self.entries.remove(at).1)
     }
 
-    /// Puts an entry at a place; one with the same name gives way.
+    /// Inserts an entry at a position; returns the value of a replaced entry with the same key.
     pub fn shift_insert(&mut self, at: usize, key: K, value: V) -> Option<V> {
         let before = self.shift_remove(&key);
         self.entries.insert(at.min(self.entries.len()), (key, value));
@@ -224,7 +224,7 @@ impl<K: Hash + Eq, V> Map<K, V> {
         before
     }
 
-    /// Keeps the entries for which `keep` says so.
+    /// Retains only the entries for which `keep` returns true.
     pub fn retain(&mut self, mut keep: impl FnMut(&K, &mut V) -> bool) {
         self.entries.retain_mut(|(key, value)| keep(key, value));
         self.index_anew();
@@ -234,14 +234,14 @@ impl<K: Hash + Eq, V> Map<K, V> {
         self.index = (self.entries.len() > SCANNED).then(|| Box::new(Index::of(&self.entries)));
     }
 
-    /// The entry with this name, to be filled when it is missing.
+    /// Returns the entry of this key, which may be vacant.
     pub fn entry(&mut self, key: impl Into<K>) -> Entry<'_, K, V> {
         let key = key.into();
         let at = self.place(&key).ok_or(key);
         Entry { map: self, at }
     }
 
-    /// The entries in the order of their keys, in which the language walks over dicts.
+    /// Iterates over the entries in key order, in which the language iterates over dicts.
     pub fn sorted(&self) -> impl ExactSizeIterator<Item = (&K, &V)>
     where
         K: Ord,
@@ -252,7 +252,7 @@ impl<K: Hash + Eq, V> Map<K, V> {
     }
 }
 
-/// An entry that may be missing.
+/// An entry that may be vacant.
 #[derive(Debug)]
 pub struct Entry<'a, K, V> {
     map: &'a mut Map<K, V>,
@@ -260,7 +260,7 @@ pub struct Entry<'a, K, V> {
 }
 
 impl<'a, K: Hash + Eq, V> Entry<'a, K, V> {
-    /// The value, made when there is none.
+    /// Returns the value; inserts the result of `make` if vacant.
     pub fn or_insert_with(self, make: impl FnOnce() -> V) -> &'a mut V {
         let at = match self.at {
             Ok(at) => at,
@@ -269,12 +269,12 @@ impl<'a, K: Hash + Eq, V> Entry<'a, K, V> {
         &mut self.map.entries[at].1
     }
 
-    /// The value, this one when there is none.
+    /// Returns the value; inserts `value` if vacant.
     pub fn or_insert(self, value: V) -> &'a mut V {
         self.or_insert_with(|| value)
     }
 
-    /// The value, null when there is none.
+    /// Returns the value; inserts the default if vacant.
     pub fn or_default(self) -> &'a mut V
     where
         V: Default,
@@ -335,7 +335,7 @@ impl<'a, K, V> IntoIterator for &'a mut Map<K, V> {
     }
 }
 
-/// The entries of a [`Map`].
+/// Iterator over the entries of a [`Map`].
 #[derive(Debug)]
 pub struct Iter<'a, K, V>(slice::Iter<'a, (K, V)>);
 
@@ -345,7 +345,7 @@ impl<K, V> Clone for Iter<'_, K, V> {
     }
 }
 
-/// The entries of a [`Map`], their values to be changed.
+/// Iterator over the entries of a [`Map`] with mutable values.
 #[derive(Debug)]
 pub struct IterMut<'a, K, V>(slice::IterMut<'a, (K, V)>);
 
@@ -402,7 +402,7 @@ mod tests {
     }
 
     proptest! {
-        /// Small and large, it does what a map that others wrote does.
+        /// Small and large maps behave like `IndexMap`.
         #[test]
         fn it_is_a_map_that_keeps_its_order(steps in prop::collection::vec((0u8..7, 0u8..40, any::<u8>()), 0..120)) {
             let (mut ours, mut theirs) = (Map::<String, u8>::new(), IndexMap::<String, u8>::new());
@@ -438,7 +438,7 @@ mod tests {
         }
     }
 
-    /// A reply with very many keys takes time by their number, not by its square.
+    /// A reply with very many keys takes linear, not quadratic, time.
     #[test]
     fn large_dicts_are_found_by_an_index() {
         let map: Map<String, usize> = (0..100_000).map(|n| (n.to_string(), n)).collect();

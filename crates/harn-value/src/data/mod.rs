@@ -1,9 +1,9 @@
-//! Data: values as the crates see them that run no program.
+//! Data: the representation of values in crates that do not run programs.
 //!
-//! Model calls, prompts and agent loops read options, tools and messages and write JSON. [`Data`] is what JSON holds, and
-//! one thing more: [`Data::Opaque`] stands where a program has put something that JSON has no word for (a closure, a set,
-//! a float that is not finite), with its type and its printed form. So a reader can tell a closure from a dict, and no key
-//! of a dict means anything special. In JSON text an opaque value is `null`.
+//! Model calls, prompts and agent loops read options, tools and messages and write JSON. [`Data`] represents JSON, with
+//! one addition: [`Data::Opaque`] replaces a value that JSON cannot represent (a closure, a set, a non-finite float), with
+//! its type and its printed form. So code can distinguish a closure from a dict, and no key of a dict has a special
+//! meaning. In JSON text an opaque value is `null`.
 //!
 //! ```
 //! use harn_value::{Data, json};
@@ -23,10 +23,10 @@ use serde_json::Number;
 
 pub use make::ToData;
 
-/// A dict of data, in the order in which it was written.
+/// A dict of data, in insertion order.
 pub type Map<K = String, V = Data> = map::Map<K, V>;
 
-/// What JSON holds, and what stands where it has no word.
+/// JSON data, with a placeholder for values that JSON cannot represent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Data {
     /// nil.
@@ -34,9 +34,9 @@ pub enum Data {
     Null,
     /// A bool.
     Bool(bool),
-    /// An int, or a float that is finite.
+    /// An int, or a finite float.
     Number(Number),
-    /// Text.
+    /// A string.
     String(String),
     /// A list.
     Array(Vec<Data>),
@@ -46,24 +46,24 @@ pub enum Data {
     Opaque(Box<Opaque>),
 }
 
-/// What is known of a value that JSON has no word for.
+/// Description of a value that JSON cannot represent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opaque {
-    /// The language's name of its type, such as `set` or `closure`.
+    /// Name of its type in the language, such as `set` or `closure`.
     pub type_name: &'static str,
     /// Its printed form, such as `set(1, 2)`.
     pub text: Box<str>,
-    /// Where the value itself is kept, if somebody keeps it: a number that only the keeper understands.
+    /// ID under which the value itself is stored, if it is; only the code that stored it can resolve it.
     pub kept: Option<usize>,
 }
 
-/// What [`Data`] is asked for: a name or a number.
+/// An index into [`Data`]: a key or a position.
 pub trait Place {
-    /// The part of `data` at this place.
+    /// Returns the part of `data` at this index.
     fn get(self, data: &Data) -> Option<&Data>;
-    /// As [`Place::get`], to be changed.
+    /// Like [`Place::get`], for writing.
     fn get_mut(self, data: &mut Data) -> Option<&mut Data>;
-    /// As [`Place::get_mut`]; an entry that is missing is made.
+    /// Like [`Place::get_mut`]; creates a missing entry.
     fn made(self, data: &mut Data) -> &mut Data;
 }
 
@@ -87,7 +87,7 @@ impl Place for &str {
     }
 }
 
-/// Names that are held some other way.
+/// Other string types as keys.
 macro_rules! names {
     ($($name:ty),*) => {$(
         impl Place for $name {
@@ -131,7 +131,7 @@ impl Place for usize {
 impl<P: Place> std::ops::Index<P> for Data {
     type Output = Data;
 
-    /// The part at this place, null when there is none.
+    /// Returns the part at this index, null if missing.
     fn index(&self, place: P) -> &Data {
         static NULL: Data = Data::Null;
         place.get(self).unwrap_or(&NULL)
@@ -145,28 +145,28 @@ impl<P: Place> std::ops::IndexMut<P> for Data {
 }
 
 impl Data {
-    /// What stands for a value that JSON has no word for.
+    /// Creates a placeholder for a value that JSON cannot represent.
     #[must_use]
     pub fn opaque(type_name: &'static str, text: &str) -> Data {
         Data::Opaque(Box::new(Opaque { type_name, text: text.into(), kept: None }))
     }
 
-    /// The part at a place, if there is one.
+    /// Returns the part at an index, if it exists.
     pub fn get(&self, place: impl Place) -> Option<&Data> {
         place.get(self)
     }
 
-    /// The part at a place, to be changed.
+    /// Returns the part at an index for writing.
     pub fn get_mut(&mut self, place: impl Place) -> Option<&mut Data> {
         place.get_mut(self)
     }
 
-    /// Takes the value out and leaves null.
+    /// Moves the value out, leaving null.
     pub fn take(&mut self) -> Data {
         std::mem::take(self)
     }
 
-    /// The part that a JSON pointer such as `/a/0` leads to.
+    /// Returns the part at a JSON pointer such as `/a/0`.
     #[must_use]
     pub fn pointer(&self, pointer: &str) -> Option<&Data> {
         if pointer.is_empty() {
@@ -179,7 +179,7 @@ impl Data {
         })
     }
 
-    /// What an opaque value says of itself.
+    /// Returns the description of an opaque value.
     #[must_use]
     pub fn as_opaque(&self) -> Option<&Opaque> {
         match self {
@@ -188,67 +188,67 @@ impl Data {
         }
     }
 
-    /// Whether it stands for something that can be called.
+    /// Returns whether it represents a callable value.
     #[must_use]
     pub fn is_closure(&self) -> bool {
         self.as_opaque().is_some_and(|opaque| matches!(opaque.type_name, "closure" | "builtin"))
     }
 
-    /// Whether it is null.
+    /// Returns whether it is null.
     #[must_use]
     pub fn is_null(&self) -> bool {
         matches!(self, Data::Null)
     }
 
-    /// Whether it is a bool.
+    /// Returns whether it is a bool.
     #[must_use]
     pub fn is_boolean(&self) -> bool {
         matches!(self, Data::Bool(_))
     }
 
-    /// Whether it is a number.
+    /// Returns whether it is a number.
     #[must_use]
     pub fn is_number(&self) -> bool {
         matches!(self, Data::Number(_))
     }
 
-    /// Whether it is an int of 64 bits.
+    /// Returns whether it is a 64-bit int.
     #[must_use]
     pub fn is_i64(&self) -> bool {
         matches!(self, Data::Number(number) if number.is_i64())
     }
 
-    /// Whether it is an int of 64 bits that is not negative.
+    /// Returns whether it is a non-negative 64-bit int.
     #[must_use]
     pub fn is_u64(&self) -> bool {
         matches!(self, Data::Number(number) if number.is_u64())
     }
 
-    /// Whether it is a float.
+    /// Returns whether it is a float.
     #[must_use]
     pub fn is_f64(&self) -> bool {
         matches!(self, Data::Number(number) if number.is_f64())
     }
 
-    /// Whether it is text.
+    /// Returns whether it is a string.
     #[must_use]
     pub fn is_string(&self) -> bool {
         matches!(self, Data::String(_))
     }
 
-    /// Whether it is a list.
+    /// Returns whether it is a list.
     #[must_use]
     pub fn is_array(&self) -> bool {
         matches!(self, Data::Array(_))
     }
 
-    /// Whether it is a dict.
+    /// Returns whether it is a dict.
     #[must_use]
     pub fn is_object(&self) -> bool {
         matches!(self, Data::Object(_))
     }
 
-    /// The bool, if it is one.
+    /// Returns the bool, if it is one.
     #[must_use]
     pub fn as_bool(&self) -> Option<bool> {
         match self {
@@ -257,7 +257,7 @@ impl Data {
         }
     }
 
-    /// The number, if it is one.
+    /// Returns the number, if it is one.
     #[must_use]
     pub fn as_number(&self) -> Option<&Number> {
         match self {
@@ -266,25 +266,25 @@ impl Data {
         }
     }
 
-    /// The int, if it is one.
+    /// Returns the int, if it is one.
     #[must_use]
     pub fn as_i64(&self) -> Option<i64> {
         self.as_number()?.as_i64()
     }
 
-    /// The int, if it is one and not negative.
+    /// Returns the int, if it is one and not negative.
     #[must_use]
     pub fn as_u64(&self) -> Option<u64> {
         self.as_number()?.as_u64()
     }
 
-    /// The number as a float.
+    /// Returns the number as a float.
     #[must_use]
     pub fn as_f64(&self) -> Option<f64> {
         self.as_number()?.as_f64()
     }
 
-    /// The text, if it is one.
+    /// Returns the string, if it is one.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         match self {
@@ -293,7 +293,7 @@ impl Data {
         }
     }
 
-    /// The items, if it is a list.
+    /// Returns the items, if it is a list.
     #[must_use]
     pub fn as_array(&self) -> Option<&Vec<Data>> {
         match self {
@@ -302,7 +302,7 @@ impl Data {
         }
     }
 
-    /// The items, to be changed.
+    /// Returns the items for writing.
     pub fn as_array_mut(&mut self) -> Option<&mut Vec<Data>> {
         match self {
             Data::Array(items) => Some(items),
@@ -310,7 +310,7 @@ impl Data {
         }
     }
 
-    /// The entries, if it is a dict.
+    /// Returns the entries, if it is a dict.
     #[must_use]
     pub fn as_object(&self) -> Option<&Map> {
         match self {
@@ -319,7 +319,7 @@ impl Data {
         }
     }
 
-    /// The entries, to be changed.
+    /// Returns the entries for writing.
     pub fn as_object_mut(&mut self) -> Option<&mut Map> {
         match self {
             Data::Object(map) => Some(map),
@@ -327,7 +327,7 @@ impl Data {
         }
     }
 
-    /// The language's name for the type.
+    /// Returns the name of its type in the language.
     #[must_use]
     pub fn type_name(&self) -> &'static str {
         match self {

@@ -206,7 +206,7 @@ impl Items {
     }
 }
 
-/// The traits of lists and tuples.
+/// Implements the traits of lists and tuples.
 macro_rules! items {
     ($($name:ident $add:ident),*) => {$(
         impl $name for Items {
@@ -276,7 +276,7 @@ impl SerializeMap for Entries {
     }
 }
 
-/// The traits of structs.
+/// Implements the traits of structs.
 macro_rules! entries {
     ($($name:ident),*) => {$(
         impl $name for Entries {

@@ -1,4 +1,4 @@
-//! Data as JSON text and in structures that serde knows.
+//! Conversion of data to and from JSON text and serde structures.
 
 use std::fmt;
 
@@ -129,7 +129,7 @@ impl<'de> Deserialize<'de> for Map {
 }
 
 impl fmt::Display for Data {
-    /// JSON, as it was written; with `{:#}` indented.
+    /// Writes JSON in insertion order; with `{:#}` indented.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text =
             if f.alternate() { serde_json::to_string_pretty(self) } else { serde_json::to_string(self) };
@@ -177,14 +177,14 @@ impl Data {
     /// Converts a structure to data, in the form in which `serde_json` writes it.
     ///
     /// # Errors
-    /// If data cannot hold a part of it: an integer beyond 64 signed bits, a float that is not finite, a key that is not a
+    /// Data cannot represent a part of it: an integer beyond 64 signed bits, a non-finite float, a key that is not a
     /// string, int, bool or name of a variant, opaque data such as a closure.
     pub fn of(structure: &(impl Serialize + ?Sized)) -> Result<Data, serde_json::Error> {
         structure.serialize(super::serialize::ToTree)
     }
 
-    /// Converts a structure to data as a round trip through JSON text does: opaque data and floats that are not finite
-    /// become null, integers beyond 64 signed bits become floats. For types that have a form in JSON whatever they hold.
+    /// Converts a structure to data like a round trip through JSON text: opaque data and non-finite floats become null,
+    /// integers beyond 64 signed bits become floats. For types of which every value has a form in JSON.
     ///
     /// # Panics
     /// If a key of a map is neither a string nor a scalar, or the structure's `Serialize` fails.
@@ -195,10 +195,10 @@ impl Data {
         }
     }
 
-    /// Reads a structure.
+    /// Deserializes a structure.
     ///
     /// # Errors
-    /// What does not fit.
+    /// The data does not match the structure.
     pub fn read<T: DeserializeOwned>(self) -> Result<T, serde_json::Error> {
         serde_json::from_value(self.into())
     }
