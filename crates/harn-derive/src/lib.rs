@@ -1,22 +1,23 @@
 //! `#[derive(Options)]`: implements `harn_schema::options::Options` for a struct whose fields are the options of a dict.
 //!
-//! The doc comment of a field is the documentation of the option. Its type is read with `FromOption`; a field with a type that is not
-//! one, or with rules of its own, names a function. Keys of `#[option(...)]`:
+//! The doc comment of a field is the documentation of the option. The value is converted with `FromOption`; a field whose
+//! type does not implement it, or that needs additional checks, names a function. Keys of `#[option(...)]`:
 //!
 //! | Key | Meaning |
 //! | --- | --- |
-//! | `default = EXPR` | The value of an option that is missing or nil; otherwise that of `Default` |
-//! | `shown = "..."` | The default in the documentation, if it is not the source of `default` |
-//! | `ty = "..."` | The type in the notation of signatures, if it is not that of the field's type |
-//! | `with = PATH` | Reads the option: `fn(&Value) -> Result<T, String>` |
-//! | `name = "..."` | The name of the option, if it is not that of the field |
-//! | `flatten` | The field is a struct of options that belong to the same dict |
-//! | `nil` | nil is a value of the option; the field is an `Option<Value>` |
+//! | `default = EXPR` | The value of an option that is missing or nil; without this key, that of `Default` |
+//! | `shown = "..."` | The default in the documentation, if it differs from the source of `default` |
+//! | `ty = "..."` | The type in the notation of signatures, if it differs from that of the field's type |
+//! | `with = PATH` | Converts the value: `fn(&Value) -> Result<T, String>` |
+//! | `name = "..."` | The name of the option, if it differs from the field name |
+//! | `flatten` | The field is a struct with more options of the same dict |
+//! | `nil` | nil is a valid value; the field is an `Option<Value>` |
 //!
-//! The error of `with` continues the name of the option: `must be positive`, or `: expected a list`.
+//! The error of `with` is appended to the name of the option: `must be positive`, or `: expected a list`.
 //!
-//! `#[options(thrown)]` on the struct reports wrong values as thrown errors of the builtin, not as errors of the machine;
-//! `#[options(own_type)]` does so for a value that is no dict; `#[options(short = "NAME")]` takes the value of that option in place of the dict.
+//! Attributes of the struct: `#[options(thrown)]` reports wrong values as thrown errors of the builtin instead of runtime
+//! errors; `#[options(own_type)]` does so for a value that is not a dict; `#[options(short = "NAME")]` accepts the value of
+//! that option in place of the dict.
 
 use std::fmt::Display;
 
@@ -24,14 +25,14 @@ use quote::quote;
 use syn::spanned::Spanned;
 use syn::{Attribute, Data, DeriveInput, Expr, Field, Fields, Lit, LitStr, Meta, Path, parse_macro_input};
 
-/// See the crate.
+/// Derives `Options`; see the crate documentation.
 #[proc_macro_derive(Options, attributes(option, options))]
 pub fn derive_options(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
     implementation(&input).unwrap_or_else(|error| error.to_compile_error().into())
 }
 
-/// What `#[option(...)]` says of a field.
+/// The parsed `#[option(...)]` of a field.
 #[derive(Default)]
 struct Keys {
     default: Option<Expr>,
@@ -68,7 +69,7 @@ fn keys(field: &Field) -> syn::Result<Keys> {
     Ok(keys)
 }
 
-/// The doc comment, its lines joined.
+/// Returns the doc comment with its lines joined.
 fn docs(attributes: &[Attribute]) -> String {
     let lines = attributes.iter().filter_map(|attribute| match &attribute.meta {
         Meta::NameValue(meta) if meta.path.is_ident("doc") => match &meta.value {
@@ -83,7 +84,7 @@ fn docs(attributes: &[Attribute]) -> String {
     lines.collect::<Vec<_>>().join(" ").trim().to_owned()
 }
 
-/// What `#[options(...)]` says of a struct.
+/// The parsed `#[options(...)]` of a struct.
 #[derive(Default)]
 struct DictKeys {
     thrown: bool,
@@ -129,7 +130,7 @@ fn implementation(input: &DeriveInput) -> syn::Result<proc_macro::TokenStream> {
         if doc.is_empty() {
             return error(ident, "an option needs a doc comment");
         }
-        // An option that only describes the dict has a field that is not read: `_name`.
+        // An option that is documented here but read elsewhere has an unused field: `_name`.
         let plain = ident.to_string().trim_start_matches('_').to_owned();
         let name = keys.name.as_ref().map_or(plain, LitStr::value);
         let ty = match &keys.ty {
