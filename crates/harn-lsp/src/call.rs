@@ -1,4 +1,4 @@
-//! The call around a place, and help with its parameters.
+//! The call around a position, and signature help.
 
 use std::rc::Rc;
 
@@ -24,8 +24,7 @@ pub(crate) struct Call {
     pub(crate) argument: usize,
 }
 
-/// The innermost call whose parentheses are open at a place, and whose arguments it is in; closures and dicts between are
-/// passed.
+/// Returns the innermost incomplete call with an argument at an offset; enclosing closures and dicts are skipped.
 pub(crate) fn around(document: &Document, offset: u32) -> Option<Call> {
     let tokens = &document.parsed().tokens;
     let mut at = tokens.partition_point(|token| token.span.start < offset);
@@ -46,7 +45,7 @@ pub(crate) fn around(document: &Document, offset: u32) -> Option<Call> {
                     at >= 2 && matches!(tokens[at - 2].kind, TokenKind::Fn | TokenKind::Pipeline);
                 return callee.filter(|_| !is_declared).map(|callee| Call { callee: callee.span, argument });
             }
-            // The call encloses the bracket that is open here.
+            // The call encloses this open bracket.
             kind if kind.opens() => argument = 0,
             TokenKind::Comma if depth == 0 => argument += 1,
             TokenKind::Semi if depth == 0 => return None,

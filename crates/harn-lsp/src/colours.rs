@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use crate::document::Document;
 use crate::workspace::Workspace;
 
-/// The types, by number.
+/// The token types, by number.
 const TYPES: [(&str, SemanticTokenType); 16] = [
     ("function", SemanticTokenType::FUNCTION),
     ("variable", SemanticTokenType::VARIABLE),
@@ -68,7 +68,7 @@ fn of_symbol(kind: SymbolKind) -> (&'static str, u32) {
     }
 }
 
-/// The tokens of a file, or of a part of it.
+/// Returns the semantic tokens of a file, or of a part of it.
 pub(crate) fn tokens(
     workspace: &Workspace<'_>,
     document: &Document,
@@ -120,7 +120,8 @@ pub(crate) fn tokens(
     encode(document, &pieces)
 }
 
-/// Encodes tokens for the protocol: each relative to the one before, none longer than its line.
+/// Encodes tokens for the protocol: positions relative to the previous token; multi-line tokens are
+/// split.
 fn encode(document: &Document, pieces: &[(Span, &'static str, u32)]) -> Vec<SemanticToken> {
     let mut out = Vec::with_capacity(pieces.len());
     let (mut line, mut column, mut end) = (0, 0, 0);

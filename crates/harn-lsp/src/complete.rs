@@ -1,4 +1,4 @@
-//! Completion: names, members, keys of options and structs, imports.
+//! Completion of names, members, keys of options and structs, and imports.
 
 use std::rc::Rc;
 
@@ -19,7 +19,7 @@ use crate::meaning;
 use crate::text::word_start;
 use crate::workspace::Workspace;
 
-/// Returns the completions at an offset. Each replaces the word before it.
+/// Returns the completions at an offset. Each replaces the identifier before it.
 pub(crate) fn complete(
     workspace: &Workspace<'_>,
     document: &Rc<Document>,
@@ -42,15 +42,15 @@ pub(crate) fn complete(
     } else if let Some(object) = object_before(document, list.replaced.start) {
         list.members(object);
     } else if list.keys(offset) {
-        // Keys of a struct or of options, and nothing else.
+        // Only keys of a struct or of options.
     } else {
         list.names(offset);
     }
     list.items
 }
 
-/// Returns the completions in an import, or for a key of a struct or of options, and the start of the word; `None` at
-/// other places.
+/// Returns the completions in an import, or for a key of a struct or of options, with the start of the identifier;
+/// `None` at other positions.
 pub(crate) fn special(
     workspace: &Workspace<'_>,
     document: &Rc<Document>,
@@ -99,14 +99,14 @@ fn is_closed(text: &str) -> bool {
     text.len() >= 2 && text.ends_with('"')
 }
 
-/// Whether a quote was opened on the line after the last token: an unclosed string is not a token.
+/// Returns whether a quote was opened on the line after the last token: an unclosed string is not a token.
 fn unclosed(document: &Document, from: u32, offset: u32) -> bool {
     let from = from.max(document.lines.start(document.lines.line(offset), &document.text));
     let between = document.text.get(from as usize..offset as usize).unwrap_or("");
     between.matches('"').count() % 2 == 1
 }
 
-/// The import whose braces a place is in.
+/// Returns the import whose braces contain an offset.
 fn import_list(document: &Document, offset: u32) -> Option<&Import> {
     let imports = document.parsed().program.imports();
     let mut around = imports.filter(|import| import.span.start < offset && offset <= import.path_span.start);
@@ -274,7 +274,7 @@ impl List<'_> {
         }
     }
 
-    /// In a string: the path of an import.
+    /// Completes the path of an import, in a string.
     fn in_string(&mut self, string: Span, offset: u32) {
         let document = self.document.clone();
         let line = document.lines.start(document.lines.line(offset), &document.text);
@@ -310,7 +310,8 @@ impl List<'_> {
         }
     }
 
-    /// Keys of the literal around a place, if it is at one: fields of a struct, options of a call.
+    /// Completes keys of the literal around an offset, if it is at a key: fields of a struct, options of a call.
+    /// Returns whether it is.
     fn keys(&mut self, offset: u32) -> bool {
         let document = self.document.clone();
         if !at_key(&document, self.replaced.start) {
@@ -354,7 +355,7 @@ impl List<'_> {
     }
 }
 
-/// Whether the word that begins at an offset is a key: it follows `{` or `,`.
+/// Returns whether the identifier that begins at an offset is a key: it follows `{` or `,`.
 fn at_key(document: &Document, start: u32) -> bool {
     let tokens: &[Token] = &document.parsed().tokens;
     let at = tokens.partition_point(|token| token.span.start < start);
@@ -362,7 +363,7 @@ fn at_key(document: &Document, start: u32) -> bool {
     before.is_some_and(|before| before.kind == TokenKind::Comma || before.kind.is_lbrace())
 }
 
-/// The literal around a place.
+/// The literal around an offset.
 enum Literal {
     Struct { name: String, given: Vec<String> },
     Options { callee: String, param: usize, given: Vec<String> },
@@ -375,7 +376,7 @@ struct Literals<'t> {
 }
 
 impl Literals<'_> {
-    /// Whether the place is between the braces of a literal, which may lack the closing one.
+    /// Returns whether the offset is between the braces of a literal, which may lack the closing one.
     fn around(&self, span: Span) -> bool {
         let text = span.slice(self.text);
         span.start < self.offset

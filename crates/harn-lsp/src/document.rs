@@ -34,7 +34,7 @@ impl Document {
         }
     }
 
-    /// Whether it is a prompt template.
+    /// Returns whether it is a prompt template.
     pub(crate) fn is_template(&self) -> bool {
         self.path.extension().is_some_and(|extension| extension == "prompt")
     }
@@ -55,7 +55,7 @@ impl Document {
         self.told.get_or_init(|| harn_check::types_of(&self.source(&name), world))
     }
 
-    /// The program for the checker.
+    /// Returns the program for the checker.
     pub(crate) fn source<'a>(&'a self, name: &'a str) -> Source<'a> {
         Source { name, dir: self.dir(), text: &self.text, tree: &self.parsed().program }
     }
@@ -80,7 +80,7 @@ impl Document {
         lsp_types::Location::new(self.uri.clone(), self.range(span))
     }
 
-    /// Whether a place is inside a comment.
+    /// Returns whether an offset is inside a comment.
     pub(crate) fn in_comment(&self, offset: u32) -> bool {
         let comments = &self.parsed().program.comments;
         let at = comments.partition_point(|comment| comment.span.start < offset);

@@ -1,4 +1,4 @@
-//! Formatting, of a file and of a part of it; hints about types.
+//! Formatting of a file or a part of it; inlay hints for types.
 
 use harn_syntax::Span;
 use harn_syntax::ast::{Stmt, StmtKind};

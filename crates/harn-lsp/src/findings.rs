@@ -89,7 +89,8 @@ pub(crate) fn fix_all() -> CodeActionKind {
     CodeActionKind::from("source.fixAll.harn".to_owned())
 }
 
-/// Returns the fixes of the diagnostics in a range, and one action for all fixes that preserve the meaning.
+/// Returns the fixes of the diagnostics in a range, and one action for all fixes that preserve the
+/// program's meaning.
 pub(crate) fn actions(
     workspace: &Workspace<'_>,
     document: &Document,
@@ -137,7 +138,7 @@ pub(crate) fn actions(
     out
 }
 
-/// Returns the edits of the fixes that keep the meaning together.
+/// Returns the edits of all fixes that can be applied together without changing the program's meaning.
 fn all_edits(workspace: &Workspace<'_>, document: &Document, found: &[Diagnostic]) -> Vec<TextEdit> {
     if !document.parsed().errors.is_empty() {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! The interface between the server and the machine.
+//! The interface between the server and the virtual machine.
 
 use std::path::Path;
 
@@ -25,15 +25,15 @@ pub struct Word {
 pub struct OptionKey {
     /// Its name.
     pub name: String,
-    /// Its type, where it is known.
+    /// Its type, if known.
     pub ty: Option<String>,
-    /// The description, as Markdown; empty where there is none.
+    /// The description, as Markdown; may be empty.
     pub doc: String,
 }
 
-/// The machine that the server runs on.
+/// The environment that the server runs in.
 pub trait Host {
-    /// The files.
+    /// Returns the file system.
     fn system(&self) -> &dyn System;
 
     /// Returns the settings of the checker, with the files of `system`.
@@ -48,22 +48,22 @@ pub trait Host {
     /// Returns the formatting options of a directory.
     fn format_options(&self, path: &Path, system: &dyn System) -> Options;
 
-    /// A builtin.
+    /// Returns the documentation of a builtin.
     fn builtin(&self, name: &str) -> Option<Word>;
 
-    /// The names of all builtins and globals.
+    /// Returns the names of all builtins and globals.
     fn builtin_names(&self) -> Vec<String>;
 
-    /// A method of values of a type.
+    /// Returns the documentation of a method of values of a type.
     fn method(&self, type_name: &str, name: &str) -> Option<Word>;
 
-    /// The types that have methods, with the names of these.
+    /// Returns the types that have methods, with the method names.
     fn methods(&self) -> Vec<(String, Vec<String>)>;
 
     /// Returns the keywords.
     fn keywords(&self) -> Vec<Word>;
 
-    /// The embedded modules, as imports name them.
+    /// Returns the embedded modules, as imports name them.
     fn modules(&self) -> Vec<String>;
 
     /// Returns the options of the dict in parameter `param` of a builtin.

@@ -39,7 +39,7 @@ pub(crate) fn about_word(word: &Word) -> String {
     format!("{}{}", code(&word.form), word.doc)
 }
 
-/// A symbol: its declaration and the comment above it.
+/// Formats a symbol: its declaration and the comment above it.
 pub(crate) fn about_symbol(workspace: &Workspace<'_>, document: &Document, id: SymbolId) -> String {
     let doc = document.comments_above(document.names().symbols[id].whole.start);
     format!("{}{doc}", code(&head(workspace, document, id)))

@@ -53,8 +53,8 @@ pub use frame::read_frame;
 pub use host::{Host, OptionKey, Word};
 pub use server::{Ended, serve};
 
-/// Returns the completions in an import, or for a key of a struct or of options, in a source that is written in a
-/// directory, and the start of the word; `None` at other places.
+/// Returns the completions in an import, or for a key of a struct or of options, in source code that belongs to a
+/// directory, and the start of the identifier; `None` at other positions.
 pub fn complete_special(
     host: &dyn Host,
     folder: &Path,

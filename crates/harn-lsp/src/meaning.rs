@@ -1,4 +1,5 @@
-//! The meaning of the name at a place: a name of this file, a name of another file, a builtin, a member.
+//! The meaning of the name at a position: a name of this file, a name of another file, a builtin, a
+//! member.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -18,9 +19,9 @@ pub(crate) enum Meaning {
     Symbol(Rc<Document>, SymbolId),
     /// A builtin or a built-in method.
     Word(Word),
-    /// A field of a value without a known struct: its type.
+    /// A field of a value without a known struct, with its type.
     Field(String),
-    /// A file that is imported.
+    /// An imported file.
     Module(Target),
 }
 
@@ -202,7 +203,7 @@ pub(crate) fn type_named(
     owner_of(workspace, document, document.names().top(name), name)
 }
 
-/// A member of a struct or enum.
+/// Returns a member of a struct or enum.
 pub(crate) fn member(document: &Document, owner: SymbolId, name: &str) -> Option<SymbolId> {
     document.names().symbols.iter().position(|symbol| symbol.owner == Some(owner) && symbol.name == name)
 }
@@ -254,7 +255,7 @@ fn member_meaning(
     workspace.host.method(&first.0, name).map(Meaning::Word)
 }
 
-/// Whether an offset is in a span or directly after it.
+/// Returns whether an offset is in a span or directly after it.
 pub(crate) fn contains(span: Span, offset: u32) -> bool {
     span.start <= offset && offset <= span.end && !span.is_empty()
 }

@@ -31,7 +31,7 @@ pub(crate) fn is_place(document: &Document) -> bool {
     document.uri.as_str().starts_with("file:")
 }
 
-/// A place that mentions a symbol.
+/// A mention of a symbol.
 pub(crate) struct Mention {
     pub(crate) document: Rc<Document>,
     pub(crate) span: Span,
@@ -74,7 +74,7 @@ fn own_mentions(file: &Rc<Document>, id: SymbolId, found: &mut Vec<Mention>) {
     found.extend(uses.map(|used| Mention { document: file.clone(), span: used.span, write: used.write }));
 }
 
-/// The mentions of a declaration in a file that imports it.
+/// Adds the mentions of a declaration in a file that imports it.
 fn names_elsewhere(
     workspace: &Workspace<'_>,
     other: &Rc<Document>,
@@ -102,7 +102,7 @@ fn names_elsewhere(
     }
 }
 
-/// The mentions of a variant, field or method in another file.
+/// Adds the mentions of a variant, field or method in another file.
 fn members_elsewhere(
     workspace: &Workspace<'_>,
     other: &Rc<Document>,
@@ -123,7 +123,7 @@ fn members_elsewhere(
     typed_members(workspace, other, file, id, found);
 }
 
-/// The members of values whose struct is known.
+/// Adds the members of values whose struct is known.
 fn typed_members(
     workspace: &Workspace<'_>,
     other: &Rc<Document>,
@@ -143,7 +143,7 @@ fn typed_members(
     }
 }
 
-/// The places that mention the name at a place.
+/// Returns the locations that mention the name at an offset.
 pub(crate) fn references(
     workspace: &Workspace<'_>,
     document: &Rc<Document>,
@@ -180,7 +180,7 @@ fn sort(places: &mut Vec<Location>) {
     places.dedup();
 }
 
-/// The mentions of a name in its own file.
+/// Returns the mentions of a name in its own file.
 pub(crate) fn highlights(
     workspace: &Workspace<'_>,
     document: &Rc<Document>,

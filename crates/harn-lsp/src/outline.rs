@@ -1,4 +1,4 @@
-//! The shape of a file: symbols, folding, selection, links.
+//! The structure of a file: symbols, folding, selection, links.
 
 use std::rc::Rc;
 
@@ -245,7 +245,7 @@ impl<'a> Visitor<'a> for Spans {
     }
 }
 
-/// The files that the imports of a program name.
+/// Returns the files that the imports of a program name.
 pub(crate) fn links(workspace: &Workspace<'_>, document: &Rc<Document>) -> Vec<DocumentLink> {
     let imports = document.parsed().program.imports();
     imports

@@ -1,7 +1,7 @@
 //! Rename, across the files of the workspace.
 //!
-//! A rename is refused if it may change what a name means: the names of the changed files are resolved before and after,
-//! and the files that the rename can affect are checked.
+//! A rename is rejected if it may change the meaning of a name: the names of the changed files are resolved before and
+//! after, and the files that the rename can affect are checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ pub(crate) fn renamable(
     }
 }
 
-/// The names of a file that others than its mentions use, each with its reason.
+/// The names of a file that are also used outside of their mentions, each with the reason.
 #[derive(Default)]
 struct Interface<'a> {
     reasons: FxHashMap<Span, &'static str>,
@@ -97,7 +97,7 @@ impl<'a> Interface<'a> {
         self.reasons.extend(params.iter().map(|param| (param.name.span, reason)));
     }
 
-    /// Whether an attribute mentions a name, as a word or as a string.
+    /// Returns whether an attribute mentions a name, as an identifier or as a string.
     fn has_attribute(&self, name: &str) -> bool {
         fn says(value: &AttrValue, name: &str) -> bool {
             match value {
@@ -163,12 +163,12 @@ impl<'a> Visitor<'a> for Interface<'a> {
     }
 }
 
-/// Whether `harn run` or `harn test` selects a pipeline by its name.
+/// Returns whether `harn run` or `harn test` selects a pipeline by its name.
 fn is_entry(name: &str) -> bool {
     matches!(name, "default" | "main" | "auto") || name.starts_with("test")
 }
 
-/// Returns why a symbol is not renamed, although all its mentions are known.
+/// Returns why a symbol cannot be renamed, although all its mentions are known.
 fn interface(file: &Document, id: SymbolId) -> Option<String> {
     let symbol = &file.names().symbols[id];
     if symbol.kind == SymbolKind::Param && symbol.name == "self" {
@@ -182,7 +182,7 @@ fn interface(file: &Document, id: SymbolId) -> Option<String> {
     named.then(|| format!("`{}` is not renamed: an attribute mentions it", symbol.name))
 }
 
-/// Returns why a name cannot be given to a symbol.
+/// Returns why a symbol cannot have a name.
 fn unusable(workspace: &Workspace<'_>, kind: SymbolKind, new: &str) -> Option<String> {
     let tokens = harn_syntax::lexer::lex(new).tokens;
     let is_name = !tokens.is_empty()
@@ -252,7 +252,7 @@ pub(crate) fn rename(
     Ok(WorkspaceEdit { changes: Some(all.into_iter().collect()), ..WorkspaceEdit::default() })
 }
 
-/// The edits of each file that mentions a symbol.
+/// Returns the edits of each file that mentions a symbol.
 fn changes(
     workspace: &Workspace<'_>,
     file: &Rc<Document>,
@@ -291,8 +291,8 @@ fn means_something(name: &str, document: &Document, span: Span) -> String {
     format!("`{name}` already means something at {}:{line}", document.path.display())
 }
 
-/// Checks that all names of the changed files mean the same declarations afterwards, and that no file that the new name
-/// can reach has new mistakes.
+/// Checks that all names of the changed files still refer to the same declarations, and that no file in which the new
+/// name is visible has new errors.
 fn prove(
     workspace: &Workspace<'_>,
     file: &Rc<Document>,
@@ -347,7 +347,7 @@ fn prove(
     Ok(())
 }
 
-/// The programs of the workspace that import a file, directly or not.
+/// Returns the programs of the workspace that import a file, directly or indirectly.
 fn importers(workspace: &Workspace<'_>, file: &Path) -> BTreeSet<PathBuf> {
     let imports: Vec<(PathBuf, Vec<PathBuf>)> = workspace
         .programs()

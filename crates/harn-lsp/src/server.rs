@@ -1,5 +1,5 @@
-//! The loop, and the handlers of messages. One thread answers in order; diagnostics are published when no message
-//! waits, so that typing is never delayed.
+//! The main loop and the message handlers. One thread answers in order; diagnostics are published when no message is
+//! waiting, so that typing is never delayed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -23,8 +23,8 @@ use crate::host::Host;
 use crate::workspace::Workspace;
 use crate::{call, colours, complete, edits, findings, hover, navigate, outline, rename, templates};
 
-/// How long the editor must be silent before diagnostics are published. Shorter than the time between two keys: only
-/// messages that arrive together are handled together.
+/// How long the editor must be silent before diagnostics are published. Shorter than the time between two
+/// keystrokes: only messages that arrive together are batched.
 const REST: Duration = Duration::from_millis(15);
 
 /// How the session ended.
@@ -146,7 +146,7 @@ struct Server<'h> {
     stale: BTreeSet<PathBuf>,
     /// The published diagnostics of each document.
     found: BTreeMap<PathBuf, Vec<Diagnostic>>,
-    /// The editor asked to shut down.
+    /// Whether the editor has requested shutdown.
     down: bool,
 }
 

@@ -98,7 +98,7 @@ fn form(filter: &FilterSpec) -> String {
     }
 }
 
-/// The names that a template takes from its bindings.
+/// Returns the names that a template takes from its bindings.
 fn free(workspace: &Workspace<'_>, document: &Document) -> Vec<String> {
     let Some(template) = parse(document) else { return Vec::new() };
     let assets = workspace.world().prompt_asset;

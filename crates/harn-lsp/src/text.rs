@@ -19,7 +19,7 @@ impl Lines {
         Lines { starts: std::iter::once(0).chain(ends).collect() }
     }
 
-    /// The line that an offset is in, from 0.
+    /// Returns the line of an offset, from 0.
     pub(crate) fn line(&self, offset: u32) -> u32 {
         self.starts.partition_point(|start| *start <= offset).saturating_sub(1) as u32
     }
@@ -29,7 +29,7 @@ impl Lines {
         self.starts.get(line as usize).copied().unwrap_or(text.len() as u32)
     }
 
-    /// An offset as a place of the protocol.
+    /// Converts an offset to a position of the protocol.
     pub(crate) fn position(&self, text: &str, offset: u32) -> Position {
         let offset = floor(text, offset);
         let line = self.line(offset);
@@ -62,7 +62,7 @@ impl Lines {
     }
 }
 
-/// The next boundary of a character at or before an offset.
+/// Returns the last character boundary at or before an offset.
 fn floor(text: &str, offset: u32) -> u32 {
     let mut at = (offset as usize).min(text.len());
     while !text.is_char_boundary(at) {
@@ -71,7 +71,7 @@ fn floor(text: &str, offset: u32) -> u32 {
     at as u32
 }
 
-/// Returns the start of the word that ends at an offset.
+/// Returns the start of the identifier that ends at an offset.
 pub(crate) fn word_start(text: &str, offset: u32) -> u32 {
     let head = &text[..floor(text, offset) as usize];
     head.char_indices()

@@ -17,7 +17,7 @@ use crate::host::Host;
 /// Maximum size of a file.
 const MAX_BYTES: u64 = 8 << 20;
 
-/// The maximum number of files of a workspace.
+/// Maximum number of files of a workspace.
 const MAX_FILES: usize = 10_000;
 
 /// Directories that are not searched.
@@ -30,7 +30,7 @@ pub(crate) struct Overlay<'h> {
 }
 
 impl<'h> Overlay<'h> {
-    /// The same files, with other texts for some of them.
+    /// Returns the same files, with changed content for some of them.
     pub(crate) fn with(&self, changed: &BTreeMap<PathBuf, String>) -> Overlay<'h> {
         let mut texts = self.texts.borrow().clone();
         for (path, text) in changed {
@@ -90,7 +90,7 @@ impl<'h> Workspace<'h> {
         self.host.world(&self.overlay)
     }
 
-    /// The names of all builtins and globals.
+    /// Returns the names of all builtins and globals.
     pub(crate) fn builtin_names(&self) -> &[String] {
         self.builtins.get_or_init(|| self.host.builtin_names())
     }
@@ -153,7 +153,7 @@ impl<'h> Workspace<'h> {
         }
     }
 
-    /// Returns a path without `..` and links, so that it is unique.
+    /// Returns a path without `..` and symbolic links, so that it is unique.
     fn tidy(&self, path: &Path) -> PathBuf {
         if self.opened(path).is_some() {
             return path.to_owned();
@@ -173,7 +173,7 @@ impl<'h> Workspace<'h> {
                     continue;
                 }
                 let path = folder.join(&name);
-                // Links are skipped: their targets have their own paths.
+                // Symbolic links are skipped: their targets have their own paths.
                 let Ok(facts) = system.link_facts(&path) else { continue };
                 if facts.is_dir() {
                     waiting.push(path);
@@ -188,7 +188,7 @@ impl<'h> Workspace<'h> {
         found.into_keys().collect()
     }
 
-    /// All programs of the workspace.
+    /// Returns all programs of the workspace.
     pub(crate) fn programs(&self) -> impl Iterator<Item = Rc<Document>> {
         let is_program = |path: &Path| path.extension().is_some_and(|extension| extension == "harn");
         self.files(is_program).into_iter().filter_map(|path| self.document(&path))
