@@ -1,4 +1,4 @@
-//! Runs a file with a minimal set of builtins: for work on the machine itself.
+//! Runs a file with a minimal set of builtins, for work on the VM itself.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a tool")]
 use std::rc::Rc;
 

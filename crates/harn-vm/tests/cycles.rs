@@ -1,5 +1,5 @@
-//! Cycles through captured variables are freed, and nothing else is. Counted in variables alive, so that no test
-//! depends on memory or time.
+//! Cycles through captured variables are freed, and no other values are. Tests count live variables, so that
+//! none depends on memory or time.
 
 use std::rc::Rc;
 
@@ -52,7 +52,7 @@ fn machine(system: &Rc<Memory>) -> Rc<Vm> {
     VmBuilder::new(system.clone()).builtins([HELPERS]).build()
 }
 
-/// The printed result of a program and what it printed.
+/// Returns the printed result of a program, and its output.
 fn outcome(text: &str) -> (String, String) {
     let system = Rc::new(Memory::new());
     let vm = machine(&system);
@@ -171,7 +171,7 @@ fn tasks_keep_their_cycles() {
 
 #[test]
 fn the_machine_collects_by_itself() {
-    // Each call leaves a cycle of one variable; far more of them than are ever alive.
+    // Each call creates a cycle of one variable, far more than are alive at any time.
     let text = "fn t(n) { var f = nil\nf = { k -> if k == 0 { n } else { f(k - 1) } }\nreturn f(1) }\n\
         var most = 0\nfor i in 1 to 100000 { t(i)\nlet now = alive_now()\nif now > most { most = now } }\n\
         return [most > 1000, most < 30000]";
@@ -180,7 +180,7 @@ fn the_machine_collects_by_itself() {
 
 #[test]
 fn long_lived_variables_are_not_looked_at_each_time() {
-    // Two collections in a row: the second one finds everything old.
+    // Two collections in a row: at the second one, all variables are old.
     let text = "let keep = 0\nvar held = []\nfor i in 1 to 1000 { var n = i\nheld = held + [{ -> n = n + 1 }] }\n\
                 return held";
     let system = Rc::new(Memory::new());

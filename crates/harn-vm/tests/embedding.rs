@@ -1,4 +1,4 @@
-//! The library as a host uses it: calls of exported functions, host functions as values, several VMs in one thread.
+//! The library as a host uses it: calls of exported functions, host functions as values, several VMs on one thread.
 
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,7 @@ use harn_vm::{
     VmBuilder, block_on, builtins, load,
 };
 
-/// Waits until others had their turns.
+/// Waits until other tasks have run.
 fn pause() -> Value {
     NativeFunction::value("pause", |cx, _| async move {
         cx.sleep(std::time::Duration::from_millis(1)).await?;
@@ -66,7 +66,7 @@ fn machines_have_locks_and_cells_of_their_own() {
     .unwrap();
 }
 
-/// Counts looks at the clock.
+/// Counts reads of the clock.
 struct Looks(Memory, Cell<u32>);
 
 impl Layer for Looks {
@@ -105,7 +105,7 @@ fn functions_open_spans_where_a_program_asks_for_them() {
     });
     let seen = NativeFunction::value("seen", |cx, _| async move {
         let (spans, left_out) = cx.finished_spans();
-        // A caller has the lower number and finishes after what it called.
+        // A caller has the lower number and finishes after its callee.
         assert_eq!(left_out, spans.iter().map(|span| span.id - 1).min().unwrap_or(0));
         Ok(Value::int(spans.len() as i64))
     });
@@ -121,11 +121,11 @@ fn functions_open_spans_where_a_program_asks_for_them() {
     assert_eq!(run("fn f(n) { return n }\nf(1)\nreturn seen()"), "0");
     assert_eq!(system.1.get(), 0);
     assert_eq!(run("fn f(n) { return n }\nenable_tracing()\nf(1)\nf(2)\nreturn seen()"), "2");
-    // However a call ends.
+    // Independent of how a call ends.
     let ways = "fn f(n) { if n == 0 { throw \"no\" }\n return n }\nfn g(n) { return f(n) }\nenable_tracing()\n\
                 try { g(0) } catch (e) { }\ng(1)\nreturn seen()";
     assert_eq!(run(ways), "4");
-    // The last ones are kept.
+    // The last ones are stored.
     let many = "fn f(n) { return n }\nenable_tracing()\nfor i in 0 to 20000 { f(i) }\nreturn seen()";
     assert_eq!(run(many), "16384");
 }
@@ -275,7 +275,7 @@ fn functions_of_the_host_call_back_and_are_found_again() {
     .unwrap();
 }
 
-/// A run that computes is one future of several: those of the host get their turn, and timers fire.
+/// A busy run is one future of several: those of the host are polled, and timers fire.
 #[test]
 fn futures_of_the_host_run_beside_a_busy_program() {
     let seen = Rc::new(Cell::new(false));
@@ -299,7 +299,7 @@ fn futures_of_the_host_run_beside_a_busy_program() {
 
 const OTHER_VM: &str = "belongs to another VM: run it in the VM that loaded it";
 
-/// A VM with these globals.
+/// Builds a VM with these globals.
 fn vm_with(globals: &[(&str, Value)]) -> Rc<Vm> {
     let call =
         NativeFunction::value("call", |cx, args| async move { cx.call(&args[0], [Value::int(1)]).await });
@@ -312,12 +312,12 @@ fn program(vm: &Vm, text: &str) -> Program {
     load(vm, &source).unwrap_or_else(|error| panic!("{}", error.canonical(text)))
 }
 
-/// The value that a program returns.
+/// Returns the result of a program.
 fn value(vm: &Rc<Vm>, text: &str) -> Value {
     block_on(program(vm, text).run(vm, None, &[])).unwrap().result.unwrap()
 }
 
-/// The value or the error of a program, as a string.
+/// Returns the result or the error of a program, as a string.
 fn end(vm: &Rc<Vm>, program: &Program) -> String {
     let result = block_on(program.run(vm, None, &[])).unwrap().result;
     result.map_or_else(|error| error.to_string(), |value| value.to_string())
@@ -352,7 +352,7 @@ fn programs_run_in_the_vm_that_loaded_them_only() {
     .unwrap();
 }
 
-/// Every way to call a function, read a method or pull a generator that came from another VM.
+/// Covers every way to call a function, read a method or pull a generator of another VM.
 #[test]
 fn functions_and_generators_run_in_their_own_vm_only() {
     let calls = [
@@ -431,7 +431,7 @@ fn generators_and_methods_stay_in_their_vm() {
         );
         let own = keep.then_some(own);
         let vm = vm_with(&[("s", s)]);
-        // Data crosses; code does not. When its VM is gone, so are the methods.
+        // Data can be used in another VM; code cannot. When its VM is dropped, its methods are, too.
         assert_eq!(end(&vm, &program(&vm, "return s.n")), "1");
         let text = end(&vm, &program(&vm, "return s.m()"));
         assert!(text.contains(if keep { OTHER_VM } else { "unknown method `m`" }), "{text}");
@@ -445,7 +445,7 @@ fn generators_and_methods_stay_in_their_vm() {
 }
 
 builtins! {
-    /// Collides.
+    /// A table that collides with a builtin.
     static COLLIDING: "host";
 
     /// As one of the language.
@@ -453,7 +453,7 @@ builtins! {
 }
 
 builtins! {
-    /// Does not.
+    /// A table that does not collide.
     static OWN: "host";
 
     /// As no other.
@@ -475,9 +475,9 @@ fn names_of_the_host_that_collide_with_builtins_are_errors() {
     let table = harn_vm::MethodTable { type_name: "list", methods: OWN };
     let error = builder().methods([table]).methods([table]).try_build().err().unwrap();
     assert_eq!(error.to_string(), "method `list.own_name` already exists: choose another name");
-    // Within one call the earlier table wins: a type may take most of its methods from a more general one.
+    // Within one call the earlier table is used: a type may take most of its methods from a more general one.
     assert!(builder().methods([table, table]).try_build().is_ok());
-    // A global that cannot be called does not hide the builtin.
+    // A global that cannot be called does not shadow the builtin.
     let vm = builder().global("own_name", 1i64).global("other", function()).build();
     assert_eq!(value(&vm, "return own_name(2)").as_int(), Some(2));
 }

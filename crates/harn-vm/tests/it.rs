@@ -1,4 +1,5 @@
-//! The integration tests of harn-vm, one module a file. They are one program: each further one would be linked anew.
+//! The integration tests of harn-vm, one module per file. They form one test binary, because each additional one
+//! would be linked separately.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! The machine from outside: programs that only use the language itself.
+//! The VM from outside: programs that use only the language itself.
 
 use harn_vm::{ErrorKind, Source, Value, VmBuilder, block_on, builtins, load};
 
@@ -19,7 +19,7 @@ builtins! {
     }
 }
 
-/// The printed result of a program, or the uncaught text of its error.
+/// Returns the printed result of a program, or the message of its uncaught error.
 fn run(text: &str) -> Result<String, String> {
     let vm = VmBuilder::new(std::rc::Rc::new(harn_system::Memory::new())).builtins([HELPERS]).build();
     let source = Source { name: "test.harn".into(), text: text.into(), dir: ".".into() };

@@ -1,5 +1,5 @@
-//! Native code that fails, that never ends, or that can return no error: each becomes an error of the program, thrown at
-//! the call.
+//! Native code that panics, never ends, or cannot return an error: each becomes an error of the program, thrown at the
+//! call.
 
 use harn_value::steps;
 use harn_vm::call_loop::{CallLoop, MAX_ARGS, Steps, Turn};
@@ -80,7 +80,7 @@ fn run(text: &str) -> String {
     let source = Source { name: "test.harn".into(), text: text.into(), dir: ".".into() };
     let Ok(program) = load(&vm, &source) else { panic!("it does not load") };
     let outcome = block_on(program.run(&vm, None, &[])).unwrap();
-    // The place in this file is of no interest.
+    // The location in this file is irrelevant.
     let shown = outcome.result.map_or_else(|e| e.uncaught_text(), |v| v.to_string());
     shown.split(" (crates").next().unwrap_or_default().to_owned()
 }
@@ -135,8 +135,9 @@ fn an_error_comes_out_of_code_that_returns_none() {
     assert_eq!(run("return try { gives_up() }"), "Result.Err(Runtime error: one is too many)");
 }
 
-/// Instructions of much work each: after a few of them a deadline or an interruption ends the loop, and other tasks get their
-/// turn. The clock moves by a tenth of a millisecond per look, so the number of instructions is the same on every machine.
+/// Instructions with much work each: after a few of them a deadline or an interruption ends the loop, and other tasks
+/// can run. Each read advances the clock by a tenth of a millisecond, so the number of instructions is the same on
+/// every machine.
 #[test]
 fn bulk_work_is_stopped_and_gives_way_after_few_instructions() {
     // 16 MiB and 262,144 items, the work of one turn.
@@ -171,7 +172,7 @@ fn bulk_work_is_stopped_and_gives_way_after_few_instructions() {
         );
         assert_eq!(run(&text), "turn", "{work}");
         assert!(TICKS.get() <= 10, "{work}: {} rounds before the other task", TICKS.get());
-        // Timers, too, get their turn after a slice and not after 61 of them.
+        // Timers also run after one slice, not after 61 of them.
         TICKS.set(0);
         let text = format!(
             "{begin}let c = channel(\"c\", 9)\nlet h = spawn {{ wait_for_timer()\nsend(c, \"turn\") }}\n\

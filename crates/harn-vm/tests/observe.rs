@@ -1,4 +1,4 @@
-//! Observers: what they see of a program, and that it does the same without them.
+//! Observers: which events they receive, and that they do not change the program's behaviour.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 use harn_system::Memory;
 use harn_vm::{Error, Observer, Scene, Source, VmBuilder, block_on, load};
 
-/// What an observer is asked to note at each statement.
+/// Returns the note of an observer for a statement.
 type Look = fn(&Scene<'_>) -> String;
 
 struct Notes {
@@ -27,7 +27,7 @@ impl Observer for Notes {
     }
 }
 
-/// The notes of a run, its errors, and what it gave.
+/// Returns the notes of a run, its errors, and its result.
 fn observed(text: &str, look: Look) -> (Vec<String>, Vec<String>, String) {
     let notes = Rc::new(Notes { look, seen: RefCell::default(), errors: RefCell::default() });
     let vm = VmBuilder::new(Rc::new(Memory::new())).observe(notes.clone()).build();

@@ -1,5 +1,5 @@
-//! What the machine must survive: programs that once reached freed memory, another program's functions, or wrong
-//! constants.
+//! Regression tests for soundness: programs that once accessed freed memory, another program's functions, or
+//! wrong constants.
 
 use std::cell::Cell;
 use std::fmt::Write;
@@ -52,7 +52,7 @@ impl harn_value::Foreign for Tracked {
     }
 }
 
-/// What a program prints, then its result or error.
+/// Returns the output of a program, followed by its result or error.
 fn run(text: &str) -> String {
     let system = Rc::new(Memory::new());
     let vm = VmBuilder::new(system.clone()).builtins([HELPERS]).build();
@@ -67,7 +67,7 @@ fn run(text: &str) -> String {
     format!("{}{end}", system.output())
 }
 
-/// 70,000 constants: more than an operand of 16 bits can number.
+/// 70,000 constants: more than a 16-bit operand can address.
 fn many_constants() -> String {
     let mut text = String::from("let t = [");
     for i in 0..70_000 {
@@ -76,7 +76,7 @@ fn many_constants() -> String {
     text + "]\n"
 }
 
-/// A function with very many constants, and what it gives.
+/// Runs a function with very many constants; returns its result.
 fn with_many_constants(body: &str) -> String {
     run(&format!("fn f(x) {{\n{}{body}\n}}\nreturn try {{ f(1) }}", many_constants()))
 }
@@ -156,7 +156,7 @@ fn spread_arguments_move_the_stack() {
     assert_eq!(run(text), format!("[{one}, {one}, {one}, {one}]"));
 }
 
-/// A generator that is dropped while its program ends belongs to that program, not to the next one of the thread.
+/// A generator that is dropped while its program ends belongs to that program, not to the next one on the thread.
 #[test]
 fn cleanup_runs_in_its_own_program() {
     let first = "fn f1() { 1 }\nfn f2() { 2 }\nvar text = \"of the first program\"\n\
@@ -169,7 +169,7 @@ fn cleanup_runs_in_its_own_program() {
     assert_eq!(run(second), "1\n2\nonly");
 }
 
-/// Values may outlive the machine, but the functions of a suspended generator do not.
+/// Values may outlive the VM, but the functions of a suspended generator do not.
 #[test]
 fn a_generator_outlives_its_machine() {
     let vm = VmBuilder::new(Rc::new(Memory::new())).build();
@@ -231,7 +231,7 @@ builtins! {
     }
 }
 
-/// `trace` is safe code of a host: whatever it does, no object of the graph is freed during a collection.
+/// `trace` is safe code of a host: it must not be able to free an object of the graph during a collection.
 #[test]
 fn objects_may_change_while_they_are_traced() {
     let vm = VmBuilder::new(Rc::new(Memory::new())).builtins([FORGETFUL]).build();
@@ -269,7 +269,7 @@ fn a_suspended_call_is_dropped_with_its_machine() {
     assert_eq!(run("return 1"), "1");
 }
 
-/// Evaluates the inputs of one session; the values of all of them.
+/// Evaluates the inputs of one session; returns all their values.
 fn session(inputs: &[&str]) -> Vec<String> {
     let vm = VmBuilder::new(Rc::new(Memory::new())).builtins([HELPERS]).build();
     let mut session = Session::new(&vm);
@@ -314,7 +314,7 @@ fn tasks_see_variables_declared_after_they_started() {
     ]);
     let values = session(&inputs);
     assert_eq!(values[2], "Result.Ok(5)");
-    // The task has copies: what it assigns is its own.
+    // The task has copies of the variables, so its assignments are not visible here.
     assert_eq!(values[values.len() - 3..], ["Result.Ok(149)", "Result.Ok(77)", "5"]);
 }
 
@@ -334,12 +334,13 @@ fn methods_that_are_replaced_again_and_again_are_freed() {
     assert_eq!(run(text), "1");
 }
 
-/// `xs = xs.push(x)` and the like in `body`, where errors are caught or looked at: the list is not copied.
+/// Checks `xs = xs.push(x)` and similar forms in `body`, where errors are caught or inspected: the list is not
+/// copied.
 fn stays(around: &str) {
     let forms = ["xs = xs.push(i)", "xs = xs + [i]", "xs = add(xs, i)", "xs = xs + [i] + [i]", "xs += [i]"];
     for form in forms {
-        // Where a handler may still see the variable, a function gets a copy, and so does a sum of several parts;
-        // elsewhere the method would be called, which the language itself does not have.
+        // If a handler may still read the variable, a function gets a copy, and so does a sum of several
+        // operands; otherwise the method would be called, which the language itself lacks.
         let observed = around.contains("outside");
         if if observed { form.contains("add") || form.contains("] + [") } else { form.contains("push") } {
             continue;
