@@ -147,7 +147,8 @@ ops! {
     JumpEqI,
     JumpNeI,
     // Loops.
-    /// `R[a]` = `R[a]` to `R[a+1]` as loop state: checks for ints, makes `R[a+1]` the last item (b: exclusive); jumps by c if empty
+    /// `R[a]` = loop state of `R[a]` to `R[a+1]`: checks for ints, sets `R[a+1]` to the last item (b: exclusive); jumps
+    /// by c if empty
     RangePrep,
     /// `R[a+2]` = next item of the range state, jumps back by c; falls through at the end
     RangeNext,

@@ -138,7 +138,7 @@ impl Cx {
     async fn request(&self, request: Request) -> Result<Value> {
         self.reply_to(request).await.map_err(|mut error| {
             // The caller may report the location of the error, and may hold the error longer than the VM lives. SAFETY:
-            // the trace holds only addresses of functions; functions live as long as the VM, and the request holds the VM.
+            // the trace holds only addresses of functions, which live as long as the VM; the request holds the VM.
             error.resolve_trace(|function, pc| unsafe { passed(function, pc) });
             error
         })

@@ -857,8 +857,8 @@ impl Fiber {
             return None;
         }
         Some(result.map_err(|mut error| {
-            // SAFETY: the trace holds only addresses of functions; functions live as long as the VM, and this fiber holds
-            // the VM.
+            // SAFETY: the trace holds only addresses of functions, which live as long as the VM; this fiber holds the
+            // VM.
             error.resolve_trace(|function, pc| unsafe { crate::cx::passed(function, pc) });
             error
         }))

@@ -36,8 +36,8 @@ pub struct NativeFunction {
 }
 
 impl NativeFunction {
-    /// Creates a function value that runs `run` with the arguments of the call. `run` may wait, and may call functions of
-    /// the program.
+    /// Creates a function value that runs `run` with the arguments of the call. `run` may wait, and may call
+    /// functions of the program.
     ///
     /// ```
     /// use harn_system::Memory;
