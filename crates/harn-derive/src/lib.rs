@@ -1,7 +1,8 @@
-//! `#[derive(Options)]`: implements `harn_schema::options::Options` for a struct whose fields are the options of a dict.
+//! `#[derive(Options)]`: implements `harn_schema::options::Options` for a struct whose fields are the options of a
+//! dict.
 //!
-//! The doc comment of a field is the documentation of the option. The value is converted with `FromOption`; a field whose
-//! type does not implement it, or that needs additional checks, names a function. Keys of `#[option(...)]`:
+//! The doc comment of a field is the documentation of the option. The value is converted with `FromOption`; a field
+//! whose type does not implement it, or that needs additional checks, names a function. Keys of `#[option(...)]`:
 //!
 //! | Key | Meaning |
 //! | --- | --- |
@@ -15,9 +16,9 @@
 //!
 //! The error of `with` is appended to the name of the option: `must be positive`, or `: expected a list`.
 //!
-//! Attributes of the struct: `#[options(thrown)]` reports wrong values as thrown errors of the builtin instead of runtime
-//! errors; `#[options(own_type)]` does so for a value that is not a dict; `#[options(short = "NAME")]` accepts the value of
-//! that option in place of the dict.
+//! Attributes of the struct: `#[options(thrown)]` reports wrong values as thrown errors of the builtin instead of
+//! runtime errors; `#[options(own_type)]` does so for a value that is not a dict; `#[options(short = "NAME")]` accepts
+//! the value of that option in place of the dict.
 
 use std::fmt::Display;
 

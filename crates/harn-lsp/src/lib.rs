@@ -1,21 +1,21 @@
 //! The language server: answers requests of editors about Harn programs and prompt templates, over the language
 //! server protocol.
 //!
-//! It does not know the virtual machine. Its [`Host`] supplies the builtins, their documentation and the diagnostics
-//! of `harn check`; files are read through the host's system. Everything else is derived from one parse of a
+//! It does not depend on the virtual machine. Its [`Host`] supplies the builtins, their documentation and the
+//! diagnostics of `harn check`; files are read through the host's system. Everything else is derived from one parse of a
 //! document, which recovers from errors, and from the meaning of its names ([`harn_front::Names`]).
 //!
 //! | File | Content |
 //! | --- | --- |
 //! | `frame` | reading messages from a stream |
 //! | `server` | the loop, and the handlers of messages |
-//! | `host` | the interface between the server and the machine |
+//! | `host` | the interface between the server and the virtual machine |
 //! | `text` | conversion between byte offsets and positions of the protocol |
 //! | `document` | a source with its tree, names and types |
 //! | `workspace` | open documents, and files on disk |
-//! | `meaning` | the meaning of the name at a place, across files |
+//! | `meaning` | the meaning of the name at a position, across files |
 //! | `complete` | completion of names, members, options and imports |
-//! | `call` | the call around a place; signature help |
+//! | `call` | the call around a position; signature help |
 //! | `hover` | hover information about a name |
 //! | `navigate` | definition, references |
 //! | `rename` | rename |

@@ -100,7 +100,7 @@ pub fn room(bytes: usize) {
     if bytes >= LARGE && crate::memory::check(bytes).is_err() {
         crate::memory::want(bytes);
         look();
-        // The lookout did not consume it.
+        // Reset if no lookout has read it.
         crate::memory::want(0);
     }
 }
@@ -141,7 +141,7 @@ fn grown(size: usize, needed: usize) -> usize {
     if crate::memory::check(least).is_err() {
         crate::memory::want(least);
         look();
-        // The lookout did not consume it.
+        // Reset if no lookout has read it.
         crate::memory::want(0);
     }
     crate::memory::growth(size, needed).max(least)

@@ -271,8 +271,8 @@ impl Cx {
         let sandbox = gate.program.borrow().as_ref().and_then(|access| access.ceilings.first().cloned());
         for ceiling in &access.ceilings {
             if matches!(builtin.effect, Effect::Llm | Effect::Loop) && !ceiling.allows_network() {
-                // An agent loop has a separate policy below this one, so model calls are allowed in it. A policy over
-                // the whole program rejects the loop as well, and so does an explicit address in the options, which is
+                // A nested agent loop may make model calls, because it has a separate policy below this one. It is
+                // rejected if this policy covers the whole program, or if its options contain an address, which is
                 // network access like any other.
                 let over_all = sandbox.as_ref().is_some_and(|sandbox| Rc::ptr_eq(sandbox, ceiling));
                 if over_all

@@ -574,7 +574,7 @@ pub struct Proto {
 /// Debug information about a function for an observer.
 #[derive(Default)]
 pub(crate) struct Shown {
-    /// The `Settle` instructions in front of statements, in order.
+    /// The `Settle` instructions before statements, in order.
     pub(crate) statements: Vec<u32>,
     /// Variables in registers, by the first instruction that sees them.
     pub(crate) locals: Vec<ShownLocal>,

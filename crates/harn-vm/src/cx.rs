@@ -130,7 +130,7 @@ impl Cx {
     /// and lets other tasks run.
     ///
     /// # Errors
-    /// The error to stop with, if it does not drop the native function at once.
+    /// The error to stop with, unless it ends the native function immediately.
     pub async fn give_way(&self) -> Result<()> {
         self.request(Request::GiveWay).await.map(drop)
     }

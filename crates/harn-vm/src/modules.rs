@@ -197,8 +197,9 @@ struct Loaded {
 }
 
 impl Loaded {
-    /// Returns whether two imports may define the same name differently in this file. Importing a file brings in all
-    /// its types, selected or not, so types conflict only if this file mentions the name, or re-exports it by name.
+    /// Returns whether the bindings that two imports define for one name are compatible. Importing a file brings in
+    /// all its types, selected or not, so different types conflict only if this file mentions the name, or re-exports
+    /// it by name.
     fn bears(&self, import: &Import, name: &str, known: &Binding, other: &Binding) -> bool {
         let is_type = |binding: &Binding| matches!(binding, Binding::Alias(_) | Binding::Interface(_));
         let mentions =

@@ -610,8 +610,8 @@ impl Task {
         self.handle.set(handle);
     }
 
-    /// Records, before the task is finished, whether it fails by itself: it was not aborted, and none of the `limits`
-    /// deadlines that its owner had at its start has expired.
+    /// Records, before the task is finished, whether it fails by itself: it was neither aborted nor cancelled, and none
+    /// of the `limits` deadlines that existed at its start has expired.
     pub(crate) fn note_failure(&self, result: &Result<Value>, limits: usize) {
         let failed = result.as_ref().err().is_some_and(|error| error.is_catchable());
         self.unheard.set(failed && !self.aborted.get() && !self.interrupted_since(limits));

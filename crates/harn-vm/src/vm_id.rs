@@ -8,8 +8,8 @@ use std::cell::RefCell;
 
 use crate::error::Error;
 
-/// The number of a VM, unique in its thread. Programs, functions and generators share the `VmId` of their VM; the number is
-/// reused only after all of them are gone.
+/// The number of a VM, unique in its thread. Programs, functions and generators share the `VmId` of their VM; the
+/// number is reused only after all of them are dropped.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct VmId(u32);
 

@@ -1,9 +1,9 @@
 //! Data: the representation of values in crates that do not run programs.
 //!
 //! Model calls, prompts and agent loops read options, tools and messages and write JSON. [`Data`] represents JSON, with
-//! one addition: [`Data::Opaque`] replaces a value that JSON cannot represent (a closure, a set, a non-finite float), with
-//! its type and its printed form. So code can distinguish a closure from a dict, and no key of a dict has a special
-//! meaning. In JSON text an opaque value is `null`.
+//! one addition: [`Data::Opaque`] replaces a value that JSON cannot represent (a closure, a set, a non-finite float),
+//! with its type and its printed form. So code can distinguish a closure from a dict, and no key of a dict has a
+//! special meaning. In JSON text an opaque value is `null`.
 //!
 //! ```
 //! use harn_value::{Data, json};

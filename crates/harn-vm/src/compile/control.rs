@@ -27,7 +27,7 @@ impl Compiler<'_> {
         let state = self.f().temp();
         let value = self.f().temp();
         self.f().control.push(Control::Finally { state, value, exits: Vec::new(), jumps: Vec::new() });
-        // Cleanup that ends or repeats a loop swallows the error, and the code after the loop runs.
+        // Cleanup that executes `break` or `continue` swallows the error, and execution continues.
         let swallows = block.is_some_and(|block| Effects::of_block(block).jumps);
         let guard = if swallows { Guard::Handler } else { Guard::Cleanup(mentioned.clone()) };
         let start = self.f().pc();

@@ -109,8 +109,8 @@ impl Shared {
         }
     }
 
-    /// Modifies an object, which is created if it was never opened. The caller drops the result of `write` after the
-    /// borrow ends.
+    /// Modifies an object, which is created if it was never opened. Returns the result of `write`, so that the caller
+    /// drops it after the borrow ends.
     fn write<T>(&self, kind: Kind, name: &Name, write: impl FnOnce(&mut Entry) -> T) -> T {
         let mut entries = self.of(kind).borrow_mut();
         write(entries.entry(name.clone()).or_insert_with(|| Entry::absent(kind)))
