@@ -755,7 +755,7 @@ impl Fiber {
                 };
                 self.co.stack[register].put(value);
                 if let Some(frame) = self.co.frames.last_mut() {
-                    // SAFETY: handler targets are inside the function (checked by the verifier's caller).
+                    // SAFETY: the verifier checked that handler targets are inside the function.
                     frame.pc = unsafe { proto.code.as_ptr().add(handler.target as usize) };
                 }
                 return Step::Continue;

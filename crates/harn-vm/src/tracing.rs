@@ -53,7 +53,7 @@ impl Cx {
         }
     }
 
-    /// Starts a new, empty recording of spans, or stops it. Spans in progress at the start are not recorded.
+    /// Starts a new, empty recording of spans, or stops it. Spans in progress at that time are not recorded.
     pub fn record_spans(&self, on: bool) {
         self.vm().spans.record(on);
     }
