@@ -12,17 +12,18 @@ use crate::secret::Secret;
 /// Writes the log.
 pub struct CallLog {
     sink: Box<dyn FnMut(&Value)>,
-    /// Whether somebody reads it.
+    /// Returns whether a sink reads the log.
     wanted: Box<dyn Fn() -> bool>,
     last_system: Option<String>,
     last_tools: Option<String>,
     messages_seen: Conversation,
-    /// The keys of the calls so far: replies, and requests behind them, may repeat them.
+    /// The API keys of all calls so far: replies and later requests may echo them, so they are redacted.
     secrets: Vec<Secret>,
 }
 
 impl CallLog {
-    /// Makes a log that hands each line to `sink`. While it is not `wanted` no lines are made, which is most of its cost.
+    /// Creates a log that passes each line to `sink`. While `wanted` returns false, no lines are built, which saves
+    /// most of the cost.
     pub fn new(wanted: impl Fn() -> bool + 'static, sink: impl FnMut(&Value) + 'static) -> Self {
         CallLog {
             sink: Box::new(sink),
@@ -34,18 +35,19 @@ impl CallLog {
         }
     }
 
-    /// Forgets what was written, so that it is written again: the lines to come go to somebody else.
+    /// Forgets which system prompt, tools and messages were logged, so that they are logged again. Call it when the
+    /// sink changes.
     pub fn forget(&mut self) {
         (self.last_system, self.last_tools) = (None, None);
         self.messages_seen = Conversation::new();
     }
 
-    /// Whether somebody reads it.
+    /// Returns whether a sink reads the log.
     pub fn is_wanted(&self) -> bool {
         (self.wanted)()
     }
 
-    /// Writes a line with its time, null when nobody has looked at the clock.
+    /// Writes one line with its timestamp, which is null when `now_ms` is `None`.
     pub fn write(&mut self, now_ms: impl Into<Option<i64>>, kind: &str, fields: Value) {
         let mut line = Object::new();
         line.insert("type".into(), kind.into());
@@ -60,7 +62,7 @@ impl CallLog {
         (self.sink)(&line);
     }
 
-    /// Writes the lines about an attempt that is about to be made.
+    /// Writes the lines of an attempt before its request is sent.
     pub(crate) fn request(&mut self, now_ms: i64, call_id: &str, prepared: &Prepared) {
         let request = &prepared.request;
         let raw = &prepared.options.raw;
@@ -69,7 +71,7 @@ impl CallLog {
                 self.secrets.push(secret);
             }
         }
-        // Keys are noted in any case: the log may be wanted by the time the reply comes.
+        // Keys are collected even while the log is off: it may be on when the reply arrives.
         if !self.is_wanted() {
             return;
         }
@@ -93,7 +95,7 @@ impl CallLog {
                 self.last_tools = Some(key);
             }
         }
-        // The conversation of a loop is logged once while it grows; every other call starts from its beginning.
+        // Within an agent loop, only new messages are logged. Any other call logs its messages from the beginning.
         let grows = iteration.as_i64().is_some_and(|turn| turn > 0);
         let known = grows && self.messages_seen.is_prefix_of(&request.messages);
         let start = if known { self.messages_seen.len() } else { 0 };
@@ -131,7 +133,7 @@ impl CallLog {
         );
     }
 
-    /// Writes the line about an attempt that failed.
+    /// Writes the line of a failed attempt.
     pub(crate) fn failure(&mut self, now_ms: i64, call_id: &str, prepared: &Prepared, error: &LlmError) {
         if !self.is_wanted() {
             return;
@@ -147,7 +149,7 @@ impl CallLog {
         );
     }
 
-    /// Writes the lines about a reply.
+    /// Writes the lines of a reply.
     pub(crate) fn response(
         &mut self,
         now_ms: i64,
@@ -185,7 +187,7 @@ impl CallLog {
     }
 }
 
-/// Hides a secret in all strings of a value.
+/// Redacts a secret in all strings of a value.
 fn hide(value: &mut Value, secret: &Secret) {
     match value {
         Value::String(text) => *text = secret.redact(text),
@@ -195,7 +197,7 @@ fn hide(value: &mut Value, secret: &Secret) {
     }
 }
 
-/// The turn of the loop that makes the call, 0 outside of loops.
+/// Returns the turn of the agent loop that makes the call, 0 outside of loops.
 fn iteration(prepared: &Prepared) -> Value {
     prepared.options.raw.get("_iteration").cloned().unwrap_or(0.into())
 }
@@ -204,14 +206,14 @@ fn format_word(prepared: &Prepared) -> &'static str {
     if prepared.offered.as_text { "text" } else { "native" }
 }
 
-/// The thinking option as it is recorded, with `enabled` beside its mode.
+/// Returns the thinking option as the log records it: its mode plus `enabled`.
 fn thinking(prepared: &Prepared) -> Value {
     let mut out = prepared.request.thinking.to_json();
     out["enabled"] = prepared.request.thinking.is_on().into();
     out
 }
 
-/// Returns the kind of a line, for readers of logs.
+/// Returns the `type` of a log line.
 pub fn kind_of(line: &Value) -> &str {
     str_at(line, "type").unwrap_or_default()
 }

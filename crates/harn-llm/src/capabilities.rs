@@ -1,4 +1,4 @@
-//! What a route (provider and model) can do, looked up in an ordered table of rules.
+//! Capabilities of a route (provider and model), looked up in an ordered table of rules.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::sync::{LazyLock, OnceLock};
 use harn_value::{Data as Value, json};
 use serde::Deserialize;
 
-/// The capabilities of a route. `Default` is a route that no rule describes.
+/// The capabilities of a route. `Default` describes a route that no rule matches.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Capabilities {
@@ -23,9 +23,9 @@ pub struct Capabilities {
     pub prompt_caching: bool,
     /// Subset of `enabled`, `adaptive`, `effort`.
     pub thinking_modes: Vec<String>,
-    /// The least and the most tokens of a budget of thinking; empty when they are not known.
+    /// Minimum and maximum thinking budget in tokens; empty when unknown.
     pub thinking_budget: Vec<i64>,
-    /// The efforts that the model takes; empty when they are not known. With `none` thinking can be switched off.
+    /// Reasoning efforts that the model accepts; empty when unknown. With `none`, thinking can be switched off.
     pub reasoning_efforts: Vec<String>,
     /// Interleaved thinking can be switched on.
     pub interleaved_thinking_supported: bool,
@@ -37,7 +37,8 @@ pub struct Capabilities {
     pub audio: bool,
     /// Documents allowed.
     pub pdf: bool,
-    /// How structured output is asked for: `native`, `json_object` (JSON, and the shape in the prompt), `tool_use`, `format_kw`.
+    /// How structured output is requested: `native`, `json_object` (JSON mode, with the schema in the prompt),
+    /// `tool_use`, `format_kw`.
     pub structured_output: Option<String>,
     /// Reasoning stays in the history.
     pub preserve_thinking: bool,
@@ -149,7 +150,7 @@ impl Capabilities {
     }
 }
 
-/// The keys of a rule; `version_min` and the old spellings are read before.
+/// The keys of a rule. `version_min` and the deprecated keys are read separately.
 const KEYS: &[&str] = &[
     "model_match",
     "native_tools",
@@ -185,7 +186,7 @@ const KEYS: &[&str] = &[
     "thinking_block_style",
 ];
 
-/// The keys whose values are words, and which there are. Another word would be a capability that nothing looks for.
+/// The keys with enumerated values, and the allowed values. The code would ignore any other value.
 const WORDS: &[(&str, &[&str])] = &[
     ("tool_search", &["bm25", "regex", "hosted", "client"]),
     ("thinking_modes", &["enabled", "adaptive", "effort"]),
@@ -196,7 +197,7 @@ const WORDS: &[(&str, &[&str])] = &[
     ("thinking_block_style", &["none", "thinking_blocks", "reasoning_summary", "inline"]),
 ];
 
-/// Rejects unknown words, a negative number of tools and invalid limits of thinking.
+/// Rejects unknown values of enumerated keys, a negative `max_tools` and an invalid `thinking_budget`.
 fn check_words(table: &toml::Table) -> Result<(), String> {
     if let Some(most) = table.get("max_tools").and_then(toml::Value::as_integer).filter(|most| *most < 0) {
         return Err(format!("`max_tools` must be at least 0, got `{most}`"));
@@ -224,7 +225,7 @@ fn check_words(table: &toml::Table) -> Result<(), String> {
     Ok(())
 }
 
-/// A rule: which ids it covers and what they can do.
+/// A rule: the model ids that it matches and their capabilities.
 #[derive(Debug, Clone)]
 struct Rule {
     model_match: String,
@@ -236,7 +237,7 @@ struct Rule {
 enum VersionMin {
     Any,
     AtLeast(u32, u32),
-    /// A list of the wrong length: the rule never applies.
+    /// A list of the wrong length: the rule never matches.
     Never,
 }
 
@@ -254,10 +255,10 @@ impl VersionMin {
 
 impl Rule {
     fn from_table(mut table: toml::Table) -> Result<Rule, String> {
-        // What is no capability, and older names of some.
+        // Keys that are not capabilities, and deprecated names of capabilities.
         let known = || KEYS.iter().copied().chain(["version_min", "vision", "thinking"]);
         for key in table.keys().filter(|key| known().all(|known| known != key.as_str())) {
-            // Other keys may belong to a later version.
+            // Other unknown keys may belong to a later version.
             if let Some(name) = crate::options::nearest(key, known()) {
                 return Err(format!("unknown key `{key}` (did you mean `{name}`?)"));
             }
@@ -300,12 +301,12 @@ impl Rule {
     }
 }
 
-/// The line, from 1, that a byte of a text stands on.
+/// Returns the line, counted from 1, that contains a byte offset.
 fn line_of(text: &str, at: usize) -> usize {
     memchr::memchr_iter(b'\n', &text.as_bytes()[..at.min(text.len())]).count() + 1
 }
 
-/// Reads the version out of a model id, in Anthropic's, OpenAI's or Google's way of naming.
+/// Parses the version in a model id, following the naming schemes of Anthropic, OpenAI and Google.
 pub(crate) fn model_version(id: &str) -> Option<(u32, u32)> {
     let id = id.to_lowercase();
     if id.starts_with("claude-") || id.contains("/claude-") || id.contains(".claude-") {
@@ -325,7 +326,7 @@ pub(crate) fn model_version(id: &str) -> Option<(u32, u32)> {
     })
 }
 
-/// Reads `M.m`, `M-m` or `M`; a second number of 1000 or more is a date.
+/// Parses `M.m`, `M-m` or `M`. A second number of 1000 or more is a date and is ignored.
 fn leading_version(text: &str) -> Option<(u32, u32)> {
     let digits = |s: &str| -> Option<(u32, usize)> {
         let end = s.find(|c: char| !c.is_ascii_digit()).unwrap_or(s.len());
@@ -346,14 +347,14 @@ fn leading_version(text: &str) -> Option<(u32, u32)> {
 
 static SHIPPED: LazyLock<Shipped> = LazyLock::new(|| Shipped::split(include_str!("data/capabilities.toml")));
 
-/// The shipped table. The rules of a provider are read when they are first asked for: a program asks about few.
+/// The shipped table. The rules of a provider are parsed on first use, because a program uses few providers.
 struct Shipped {
-    /// What is no rule.
+    /// Everything except rules.
     head: Rules,
     by_provider: BTreeMap<&'static str, Section>,
 }
 
-/// The rules of a provider: their text, and what was read from it.
+/// The rules of a provider: their TOML source, and the parsed rules.
 #[derive(Default)]
 struct Section {
     text: String,
@@ -361,7 +362,7 @@ struct Section {
 }
 
 impl Shipped {
-    /// Splits a table whose rules, each under `[[provider.NAME]]`, follow everything else.
+    /// Splits the TOML source of a table in which all `[[provider.NAME]]` rules come last.
     fn split(text: &'static str) -> Shipped {
         let (mut head, mut by_provider) = (String::new(), BTreeMap::<_, Section>::new());
         let mut provider = None;
@@ -389,11 +390,11 @@ struct Rules {
     by_provider: BTreeMap<String, Vec<Rule>>,
     /// The families of a provider, first choice first.
     families: BTreeMap<String, Vec<String>>,
-    /// Providers that enforce a schema where no rule says how they take one.
+    /// Providers that enforce a schema when no rule sets `structured_output`.
     enforces_schema: Vec<String>,
 }
 
-/// Reads the families of one provider: a name or a list of names.
+/// Parses the families of one provider: a name or a list of names.
 fn families(value: &toml::Value) -> Result<Vec<String>, String> {
     let names = match value {
         toml::Value::String(name) => Some(vec![name.clone()]),
@@ -403,7 +404,10 @@ fn families(value: &toml::Value) -> Result<Vec<String>, String> {
     names.ok_or_else(|| "expected a provider or a list of providers".to_string())
 }
 
-/// The table of a name; anything else of that name is an error.
+/// Returns the table under `name`, if present.
+///
+/// # Errors
+/// The value under `name` is not a table.
 fn inner_table<'t>(table: &'t toml::Table, name: &str) -> Result<Option<&'t toml::Table>, String> {
     let found = |value: &'t toml::Value| {
         value.as_table().ok_or_else(|| format!("{name}: expected a table, got {}", value.type_str()))
@@ -411,7 +415,7 @@ fn inner_table<'t>(table: &'t toml::Table, name: &str) -> Result<Option<&'t toml
     table.get(name).map(found).transpose()
 }
 
-/// Refuses a text that holds something else than rules: under another name they would have no effect.
+/// Rejects TOML that has top-level tables other than rules, because they would have no effect.
 fn only_tables_of_rules(source: &str) -> Result<(), String> {
     let table: toml::Table = source.parse().map_err(|e: toml::de::Error| e.to_string())?;
     match table.keys().find(|key| !matches!(key.as_str(), "provider" | "provider_family")) {
@@ -453,18 +457,18 @@ impl Rules {
     }
 }
 
-/// The matrix: shipped rules, and rules of the user in front of them.
+/// The capability matrix: shipped rules, with the user's rules in front of them.
 #[derive(Debug, Clone)]
 pub struct CapabilityMatrix {
     /// Rules installed by the program.
     installed: Rules,
     /// Rules of `harn.toml`: the project's, then packages'.
     manifest: Rules,
-    /// Answers under these rules: every call of a loop asks the same.
+    /// Cached lookups under these rules: every call of an agent loop repeats the same lookup.
     asked: RefCell<BTreeMap<String, Capabilities>>,
 }
 
-/// Answers that are remembered; a program asks about few models.
+/// The maximum number of cached lookups. A program uses few models.
 const REMEMBERED: usize = 256;
 
 impl CapabilityMatrix {
@@ -477,9 +481,9 @@ impl CapabilityMatrix {
         }
     }
 
-    /// Adds rules from manifests, the project's first, then those of packages, each with the name of its file. Each text holds
-    /// the tables `capabilities.provider.<name>`, `capabilities.provider_family`, `provider_family`. Returns what is wrong, with
-    /// file and line; all other rules are in force.
+    /// Adds rules from manifests: the project's first, then those of packages, each with its file name. Each manifest
+    /// may contain the tables `capabilities.provider.<name>`, `capabilities.provider_family` and `provider_family`.
+    /// Returns the problems, with file and line; valid rules are still added.
     pub(crate) fn add_manifests(&mut self, manifests: &[(&str, &str)]) -> Vec<String> {
         self.asked.get_mut().clear();
         let mut problems = Vec::new();
@@ -492,7 +496,7 @@ impl CapabilityMatrix {
                     continue;
                 }
             };
-            // What is no table is told, and the rest is read.
+            // A value that is not a table is reported, and the other tables are still read.
             let mut table_of = |table: Option<&'_ toml::Table>, name, within: &str| {
                 let found = table.and_then(|table| inner_table(table, name).transpose());
                 found.and_then(|found| {
@@ -554,14 +558,14 @@ impl CapabilityMatrix {
         Ok(())
     }
 
-    /// Drops every rule that is not shipped.
+    /// Removes all rules except the shipped ones.
     pub fn clear(&mut self) {
         self.installed = Rules::default();
         self.manifest = Rules::default();
         self.asked.get_mut().clear();
     }
 
-    /// Finds the capabilities of a route.
+    /// Returns the capabilities of a route.
     pub fn lookup(&self, provider: &str, model: &str) -> Capabilities {
         let key = format!("{provider}/{model}");
         if let Some(caps) = self.asked.borrow().get(&key) {
@@ -602,7 +606,7 @@ impl CapabilityMatrix {
             let families = own.into_iter().chain([&SHIPPED.head]).find_map(|rules| rules.families.get(name));
             waiting.extend(families.into_iter().flatten().rev().map(String::as_str));
         }
-        // The mock imitates models by name only.
+        // The mock has native tools only for models that it imitates by name.
         let native_tools = provider != crate::mock::PROVIDER;
         Capabilities { native_tools, structured_output: native(), ..Capabilities::default() }
     }
@@ -844,7 +848,7 @@ mod tests {
         );
     }
 
-    /// The table of keys is the fields of the struct.
+    /// `KEYS` must match the fields of the struct.
     #[test]
     fn every_key_is_known() {
         let dict = Capabilities::default().to_json("p", "m");

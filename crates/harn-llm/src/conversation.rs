@@ -1,10 +1,11 @@
-//! A conversation: messages that are read once, shared by everybody who holds them, and only ever added to.
+//! A conversation: an append-only list of messages that are parsed once and shared between clones.
 //!
-//! A clone costs two counters. Clones share one list and each knows how much of it is its own, so a request, a recorded
-//! call and the loop that goes on all point to the same messages. Adding to a clone that ends where the list ends adds
-//! to the list; adding to a shorter one begins a list of its own (of pointers, not of messages).
+//! A clone costs two reference counts. Clones share one list and each stores how much of it is its own, so a request, a
+//! recorded call and the running loop all point to the same messages. Appending to a clone that ends at the end of the
+//! list extends the list; appending to a shorter clone creates a new list (of pointers, not of messages).
 //!
-//! With the list goes what a wire format has written of it (see [`crate::wire`]): a turn writes only what is new.
+//! The list also caches its serialization per wire format (see [`crate::wire`]), so that a turn serializes only the new
+//! messages.
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -19,7 +20,7 @@ use crate::message::{Message, Role, read};
 use crate::transcript::{Ids, message_event};
 use crate::wire::written::Written;
 
-/// An append-only list of messages; see the module.
+/// An append-only list of messages; see the module docs.
 #[derive(Clone, Default)]
 pub struct Conversation {
     shared: Rc<Shared>,
@@ -27,16 +28,16 @@ pub struct Conversation {
     sums: Sums,
 }
 
-/// What is asked of a conversation as a whole in every call, kept so that nobody has to go through it.
+/// Aggregates that every call needs, updated incrementally so that no call has to scan the messages.
 #[derive(Clone, Copy, Default)]
 struct Sums {
     tokens: i64,
-    /// Strings that are not empty, and their bytes.
+    /// The number of non-empty strings, and their bytes.
     strings: (usize, usize),
     images: bool,
-    /// Messages of the system.
+    /// The number of system messages.
     instructions: usize,
-    /// The last message that the user speaks in.
+    /// The index of the last message with user content.
     last_user: Option<usize>,
 }
 
@@ -57,15 +58,15 @@ impl Sums {
 struct Shared {
     messages: RefCell<Vec<Rc<Message>>>,
     written: RefCell<Written>,
-    /// What programs have seen of the list.
+    /// The part of the list that was converted to program values.
     shown: RefCell<Shown>,
-    /// The list that this one went on from, and after how many messages, when nothing was written of it by then: what
-    /// will be written of it serves this one, too.
+    /// The list that this one was forked from, and the number of shared messages. Set when nothing had been serialized
+    /// at the fork: what is serialized of the base later also serves this list.
     base: RefCell<Option<(Rc<Shared>, usize)>>,
 }
 
-/// The first messages of a list and their events as values of programs. A turn that returns a transcript adds what is new; only
-/// if the program still has the values of the turn before, their items are copied, which are references.
+/// The first messages of a list, and their events, as program values. A turn that returns a transcript appends the new
+/// ones. The items (references) are copied only if the program still holds the values of the previous turn.
 struct Shown {
     messages: Ref<List>,
     events: Ref<List>,
@@ -77,10 +78,11 @@ impl Default for Shown {
     }
 }
 
-/// A conversation that is forgotten when nobody holds it any more.
+/// A weak reference to a conversation.
 pub struct WeakConversation(Weak<Shared>);
 
-/// Bytes of strings from which on it is worth while to look for an equal conversation, and how many are looked at.
+/// The minimum bytes of strings for which searching an equal conversation pays off, and the maximum number of
+/// candidates.
 const WORTH_SHARING: (usize, usize) = (4 << 10, 64);
 
 impl Conversation {
@@ -89,10 +91,10 @@ impl Conversation {
         Conversation::default()
     }
 
-    /// Reads message dicts of any supported shape; elements that are no dicts are skipped.
+    /// Parses message dicts of any supported shape; skips elements that are not dicts.
     ///
     /// # Errors
-    /// Images without source or type.
+    /// An image has no source or type.
     pub fn from_json<'a>(messages: impl IntoIterator<Item = &'a Value>) -> Result<Conversation, OptionError> {
         let mut out = Conversation::new();
         messages.into_iter().filter(|m| m.is_object()).try_for_each(|m| out.push_json(m.clone()))?;
@@ -104,12 +106,12 @@ impl Conversation {
         self.len
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no messages.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Returns the message at a place.
+    /// Returns the message at an index.
     pub fn get(&self, at: usize) -> Option<Rc<Message>> {
         if at < self.len { self.shared.messages.borrow().get(at).cloned() } else { None }
     }
@@ -124,12 +126,12 @@ impl Conversation {
         (0..self.len).map(|at| self.shared.messages.borrow()[at].clone())
     }
 
-    /// Lends the messages; `work` must not add to the conversation.
+    /// Passes the messages to `work`, which must not append to the conversation.
     pub fn with<T>(&self, work: impl FnOnce(&[Rc<Message>]) -> T) -> T {
         work(&self.shared.messages.borrow()[..self.len])
     }
 
-    /// Adds a message.
+    /// Appends a message.
     pub fn push(&mut self, message: Rc<Message>) {
         if self.shared.messages.borrow().len() != self.len {
             self.shared = Rc::new(self.with(|own| Shared {
@@ -144,7 +146,7 @@ impl Conversation {
         self.len += 1;
     }
 
-    /// What a list that goes on from here can take over later. A base has none itself, so that no chains arise.
+    /// Returns the base of a list that is forked here. A base has no base itself, so that no chains arise.
     fn base_of_fork(&self) -> Option<(Rc<Shared>, usize)> {
         if !self.shared.written.borrow().is_empty() {
             return None;
@@ -155,14 +157,14 @@ impl Conversation {
         }
     }
 
-    /// Returns the conversation whose written text this one may begin with, once.
+    /// Takes the conversation whose serialization this one can begin with.
     pub(crate) fn take_base(&self) -> Option<Conversation> {
         let (shared, len) = self.shared.base.take()?;
         Some(Conversation { shared, len, sums: Sums::default() })
     }
 
-    /// Takes the place of an equal conversation that is known, or becomes known itself: many loops that begin with the same
-    /// long history hold it once, and what is written of it.
+    /// Replaces this conversation with an equal one from `known`, or adds it to `known`. Loops that begin with the same
+    /// long history then store it and its serialization once.
     pub fn share(&mut self, known: &mut Vec<WeakConversation>) {
         known.retain(|other| other.0.strong_count() > 0);
         let (least, most) = WORTH_SHARING;
@@ -181,21 +183,21 @@ impl Conversation {
         known.push(WeakConversation(Rc::downgrade(&self.shared)));
     }
 
-    /// Reads a message dict in the light of the messages before it, and adds it.
+    /// Parses a message dict in the context of the messages before it, and appends it.
     ///
     /// # Errors
-    /// An image without source or type.
+    /// An image has no source or type.
     pub fn push_json(&mut self, message: Value) -> Result<(), OptionError> {
         let message = self.with(|earlier| read(message, earlier))?;
         self.push(Rc::new(message));
         Ok(())
     }
 
-    /// Reads message dicts that come from this conversation for the most part: messages that are its own are shared, and
-    /// what they were written as.
+    /// Parses message dicts, most of which come from this conversation. Equal messages at the beginning are shared,
+    /// with their serialization.
     ///
     /// # Errors
-    /// An image without source or type.
+    /// An image has no source or type.
     pub fn with_same(&self, messages: &[Value]) -> Result<Conversation, OptionError> {
         let mut out = self.clone();
         let own = |n: usize| self.get(n).is_some_and(|m| messages.get(n).is_some_and(|dict| m.is_dict(dict)));
@@ -205,7 +207,7 @@ impl Conversation {
         Ok(out)
     }
 
-    /// Forgets all messages but the first `len`; other clones keep theirs.
+    /// Removes all messages except the first `len`; other clones are unaffected.
     pub fn truncate(&mut self, len: usize) {
         if len < self.len {
             self.len = len;
@@ -215,7 +217,7 @@ impl Conversation {
         }
     }
 
-    /// Returns the newest `keep` messages, without the results at their beginning whose call is cut.
+    /// Returns the newest `keep` messages, without leading tool results whose call was cut off.
     pub fn newest(&self, keep: usize) -> Conversation {
         let cut = self.len.saturating_sub(keep);
         let is_orphan = |message: &Rc<Message>| {
@@ -226,12 +228,12 @@ impl Conversation {
         newest
     }
 
-    /// Returns whether a message holds a picture.
+    /// Returns whether a message contains an image.
     pub(crate) fn has_image(&self) -> bool {
         self.sums.images
     }
 
-    /// Returns the names of the tools that the model called, each once.
+    /// Returns the names of the tools that the model called, without duplicates.
     pub(crate) fn called_tools(&self) -> Vec<String> {
         self.with(|messages| {
             let names: std::collections::BTreeSet<&str> =
@@ -240,32 +242,32 @@ impl Conversation {
         })
     }
 
-    /// Returns whether there are messages of the system.
+    /// Returns whether there are system messages.
     pub(crate) fn has_instructions(&self) -> bool {
         self.sums.instructions > 0
     }
 
-    /// Returns the place of the last message that the user speaks in.
+    /// Returns the index of the last message with user content.
     pub(crate) fn last_user(&self) -> Option<usize> {
         self.sums.last_user
     }
 
-    /// Returns how many strings the dicts hold that are not empty, and their bytes.
+    /// Returns the number of non-empty strings in the dicts, and their bytes.
     pub(crate) fn strings(&self) -> (usize, usize) {
         self.sums.strings
     }
 
-    /// Returns the messages as dicts, as transcripts, callbacks and logs show them.
+    /// Returns the messages as dicts, as used in transcripts, callbacks and logs.
     pub fn to_json(&self) -> Vec<Value> {
         self.to_json_from(0)
     }
 
-    /// Returns the dicts of the first messages.
+    /// Returns the dicts of the first `end` messages.
     pub fn to_json_to(&self, end: usize) -> Vec<Value> {
         self.iter().take(end).map(|message| message.to_json()).collect()
     }
 
-    /// Returns the messages from a place on as dicts.
+    /// Returns the dicts of the messages from index `start`.
     pub fn to_json_from(&self, start: usize) -> Vec<Value> {
         self.with(|own| own.get(start..).unwrap_or_default().iter().map(|m| m.to_json()).collect())
     }
@@ -274,7 +276,7 @@ impl Conversation {
     pub fn shown(&self, more: &[Value], ids: &Ids<'_>) -> (harn_value::Value, harn_value::Value) {
         let mut fresh = Shown::default();
         let mut kept = self.shared.shown.borrow_mut();
-        // A clone that ends before the list shows only its part.
+        // A clone that is shorter than the list shows only its part.
         let shown = if kept.messages.len() > self.len { &mut fresh } else { &mut *kept };
         let known = shown.messages.len();
         let (messages, events) = (shown.messages.make_mut(), shown.events.make_mut());
@@ -288,7 +290,7 @@ impl Conversation {
         (shown.messages.clone().into(), shown.events.clone().into())
     }
 
-    /// Estimates the tokens of the messages from a place on.
+    /// Estimates the tokens of the messages from index `start`.
     pub fn tokens_from(&self, start: usize) -> i64 {
         if start == 0 {
             return self.sums.tokens;
@@ -296,12 +298,12 @@ impl Conversation {
         self.with(|own| own.get(start..).unwrap_or_default().iter().map(|m| m.tokens()).sum())
     }
 
-    /// Lends what a wire format has written of the shared list.
+    /// Passes the serialization cache of the shared list to `work`.
     pub(crate) fn written<T>(&self, work: impl FnOnce(&mut Written) -> T) -> T {
         work(&mut self.shared.written.borrow_mut())
     }
 
-    /// Returns whether `other` begins with exactly these messages.
+    /// Returns whether `other` begins with these messages.
     pub fn is_prefix_of(&self, other: &Conversation) -> bool {
         self.len <= other.len
             && (Rc::ptr_eq(&self.shared, &other.shared)
@@ -325,7 +327,7 @@ impl std::fmt::Debug for Conversation {
     }
 }
 
-/// As the list of its message dicts.
+/// Serializes as the list of message dicts.
 impl Serialize for Conversation {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.collect_seq(self.iter().map(|message| message.to_json()))

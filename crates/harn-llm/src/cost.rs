@@ -1,4 +1,4 @@
-//! What calls cost: prices, cache accounting, the session's ledger, and budgets.
+//! Costs of calls: prices, cache accounting, the session's ledger, and budgets.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use crate::options::Budget;
 use crate::request::Request;
 use crate::tools::NativeTools;
 
-/// Finds the prices of a call: those of the configuration, nothing at a free provider, else the catalogue's.
+/// Returns the prices of a call: the configured ones, zero for a free provider, else those of the catalogue.
 pub fn call_pricing(config: &Config, provider: &str, model: &str) -> Option<Pricing> {
     if let Some(pricing) = config.model(model).and_then(|m| m.pricing) {
         return Some(pricing);
@@ -36,18 +36,18 @@ pub fn call_pricing(config: &Config, provider: &str, model: &str) -> Option<Pric
     of_provider().or_else(|| config.catalog().find(provider, model)?.pricing)
 }
 
-/// Finds the prices of a model that is named without a provider.
+/// Returns the prices of a model that is named without a provider.
 pub(crate) fn model_pricing(config: &Config, model: &str) -> Option<Pricing> {
     let provider = config.infer_provider(model).unwrap_or_default();
     call_pricing(config, &provider, model)
 }
 
-/// Estimates the tokens of a text, or of all texts in a value.
+/// Estimates the tokens of a string, or of all strings in a value.
 pub fn estimate_tokens_of(value: &Value) -> i64 {
     crate::estimate::estimate_json(value)
 }
 
-/// Returns the cost of tokens at a provider in USD, if it has a price.
+/// Returns the cost in USD of uncached tokens at a provider; `None` when the price is unknown.
 pub fn price(config: &Config, provider: &str, model: &str, input: i64, output: i64) -> Option<f64> {
     call_pricing(config, provider, model).map(|pricing| cost(Some(pricing), input, output))
 }
@@ -57,7 +57,8 @@ pub fn cost(pricing: Option<Pricing>, input: i64, output: i64) -> f64 {
     charge(pricing, &Usage { input: Some(input), output: Some(output), ..Usage::default() })
 }
 
-/// Returns the cost of a call in USD: as the provider reports it, else each part at its price.
+/// Returns the cost of a call in USD: the cost that the provider reports, else the sum of each kind of tokens times its
+/// price.
 pub(crate) fn charge(pricing: Option<Pricing>, usage: &Usage) -> f64 {
     if let Some(usd) = usage.cost {
         return usd;
@@ -91,7 +92,7 @@ pub(crate) fn cache_figures(usage: Usage, pricing: Option<Pricing>) -> (f64, f64
         (read as f64 * (p.input_per_mtok - read_price) + write as f64 * (p.input_per_mtok - write_price))
             / 1_000_000.0
     });
-    // Keeps a free call from printing as minus zero.
+    // Avoids printing a free call as minus zero.
     (ratio, if savings == 0.0 { 0.0 } else { savings })
 }
 
@@ -100,7 +101,7 @@ pub(crate) fn estimate_call(system: Option<&str>, messages: &Conversation, tools
     system.map_or(0, estimate_tokens) + messages.tokens_from(0) + tools.tokens()
 }
 
-/// What the run has used so far.
+/// The usage of the run so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Totals {
     /// USD.
@@ -115,7 +116,7 @@ pub struct Totals {
     pub duration_ms: i64,
 }
 
-/// The session's ledger and limit.
+/// The session's usage totals and cost limit.
 #[derive(Debug, Default)]
 pub struct Ledger {
     state: RefCell<State>,
@@ -126,28 +127,28 @@ struct State {
     totals: Totals,
     limit: Option<f64>,
     open: Open,
-    /// USD that calls of a model have cost beyond their highest estimate.
+    /// Per model, the largest amount in USD by which a call exceeded its upper cost estimate.
     excess: HashMap<String, f64>,
-    /// Calls that wait until others are booked.
+    /// Calls that wait for other calls to settle.
     waiting: Vec<Waker>,
 }
 
 /// The calls in flight.
 #[derive(Debug, Clone, Copy, Default)]
 struct Open {
-    /// Calls that end by themselves.
+    /// Calls that finish without the program's help.
     calls: usize,
-    /// Calls of `llm_stream`: they last as long as the program reads them.
+    /// Streams of `llm_stream`, which last as long as the program reads them.
     streams: usize,
     /// Calls that wait for a listener of the program.
     paused: usize,
-    /// USD that they may cost, or have cost if that is more.
+    /// Reserved USD: the upper estimate of each call, or its cost so far if that is higher.
     held: f64,
-    /// USD that they have cost so far.
+    /// USD spent so far by the calls in flight.
     used: f64,
 }
 
-/// What a call is expected to use.
+/// The expected usage of a call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Projection {
     /// Prompt tokens.
@@ -188,7 +189,7 @@ impl Ledger {
         self.state.borrow().limit
     }
 
-    /// Returns what is left of the limit; negative when it is passed, `None` without one.
+    /// Returns the remaining budget in USD: negative when the limit is exceeded, `None` without a limit.
     pub fn remaining(&self) -> Option<f64> {
         let state = self.state.borrow();
         state.limit.map(|l| l - state.totals.cost)
@@ -197,7 +198,7 @@ impl Ledger {
     /// Records a finished call.
     ///
     /// # Errors
-    /// The session's limit is passed; the call is recorded all the same.
+    /// The call exceeds the session's limit; the call is recorded nevertheless.
     pub fn record(&self, usage: Usage, cost: f64, duration_ms: i64) -> Result<(), LlmError> {
         let mut state = self.state.borrow_mut();
         let totals = &mut state.totals;
@@ -215,15 +216,15 @@ impl Ledger {
         }
     }
 
-    /// Checks what a call is expected to use against its own budget and the session's.
+    /// Checks the expected usage of a call against its own budget and the session's limit.
     ///
     /// # Errors
-    /// A limit would be passed.
+    /// The call would exceed a limit.
     pub fn preflight(&self, budget: &Budget, p: Projection) -> Result<(), LlmError> {
         self.violation(budget, p, 0.0, Moment::Before).map_or(Ok(()), Err)
     }
 
-    /// Rejects a call that no money limit can watch, because its price is unknown.
+    /// Rejects a call whose price is unknown when a cost limit is set, because the limit could not be enforced.
     pub(crate) fn check_priced(&self, budget: &Budget, provider: &str, model: &str) -> Result<(), LlmError> {
         let limits = [
             ("budget.max_cost_usd", budget.max_cost_usd),
@@ -254,12 +255,12 @@ impl Ledger {
         Err(error)
     }
 
-    /// Reserves the highest cost of a call against the limits of the session. A call whose reservation does not fit next to
-    /// those in flight waits until others are booked. A call that is expected to fit always runs once it is alone.
+    /// Reserves the upper cost estimate of a call against the session's limits. A call whose reservation does not fit
+    /// next to those in flight waits until they settle. A call that is expected to fit always runs once it is alone.
     ///
     /// # Errors
-    /// The call is expected to pass a limit, or its reservation does not fit next to calls that may last until the program
-    /// continues: open streams, and calls whose listener is running.
+    /// The call is expected to exceed a limit, or its reservation does not fit next to calls that may last until the
+    /// program continues: open streams, and calls whose listener is running.
     pub(crate) async fn reserve(
         &self,
         budget: &Budget,
@@ -300,14 +301,15 @@ impl Ledger {
         Ok(Reservation { ledger: self, reserved, most, held: reserved, used: 0.0, is_stream })
     }
 
-    /// Marks a call in flight as waiting for a listener of the program until the guard is dropped: a call that the listener
-    /// makes must not wait for it.
+    /// Marks a call in flight as waiting for a listener of the program until the guard is dropped. Calls that the
+    /// listener makes must not wait for it, as that would deadlock.
     pub fn pause(&self) -> Pause<'_> {
         self.state.borrow_mut().open.paused += 1;
         Pause { ledger: self }
     }
 
-    /// Returns the first limit that a use passes, as an error. `open` is the cost of other calls in flight.
+    /// Returns the error of the first limit that the projected usage exceeds. `open` is the cost of the other calls in
+    /// flight.
     fn violation(&self, budget: &Budget, p: Projection, open: f64, moment: Moment) -> Option<LlmError> {
         let (totals, session_limit) = {
             let state = self.state.borrow();
@@ -357,7 +359,7 @@ impl Ledger {
     }
 }
 
-/// When a limit was compared.
+/// When a limit was checked.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Moment {
     Before,
@@ -365,23 +367,23 @@ enum Moment {
     During,
 }
 
-/// The highest cost of a call.
+/// The upper cost estimate of a call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Most {
     /// USD, without the reply if `metered`.
     usd: f64,
-    /// No limit of the reply is known, so its stream is stopped before it uses what is reserved for others.
+    /// The reply has no known token limit, so its stream is aborted before it uses budget that other calls reserved.
     metered: bool,
 }
 
-/// Tokens that a provider may add to a prompt: its own instructions for tools and answers.
+/// Upper bound for the tokens that a provider adds to a prompt, such as its instructions for tools.
 const PROVIDER_TOKENS: i64 = 1_000;
-/// Tokens that a provider may add for each message.
+/// Upper bound for the tokens that a provider adds per message.
 const MESSAGE_TOKENS: i64 = 16;
 
 impl Most {
-    /// Computes the highest cost of a request: one token for each byte of the prompt, written to the cache, and the longest
-    /// reply.
+    /// Computes the upper cost estimate of a request: one token per byte of the prompt, written to the cache, plus the
+    /// longest reply.
     pub(crate) fn of(
         pricing: Option<Pricing>,
         request: &Request,
@@ -407,7 +409,7 @@ impl Most {
     }
 }
 
-/// A call in flight that waits for a listener of the program.
+/// Guard that marks a call in flight as waiting for a listener of the program.
 #[derive(Debug)]
 pub struct Pause<'l> {
     ledger: &'l Ledger,
@@ -419,13 +421,13 @@ impl Drop for Pause<'_> {
     }
 }
 
-/// What a call may cost, set aside until the call is booked.
+/// The upper cost estimate of a call, reserved until the call settles.
 #[derive(Debug)]
 pub(crate) struct Reservation<'l> {
     ledger: &'l Ledger,
     most: Most,
     reserved: f64,
-    /// What is set aside, or the cost so far if that is more.
+    /// The reserved USD, or the cost so far if that is higher.
     held: f64,
     /// The cost so far.
     used: f64,
@@ -433,8 +435,8 @@ pub(crate) struct Reservation<'l> {
 }
 
 impl Reservation<'_> {
-    /// Checks what the call has used so far against its limits, with what other calls have used or, if this one has no limit
-    /// of its own, may use.
+    /// Checks the usage so far against the limits. It includes the cost so far of the other calls or, for a reply
+    /// without a token limit, their reservations.
     fn check(&mut self, budget: &Budget, so_far: Projection) -> Option<LlmError> {
         let held = self.reserved.max(so_far.cost);
         let others = {
@@ -447,7 +449,8 @@ impl Reservation<'_> {
         self.ledger.violation(budget, so_far, others, Moment::During)
     }
 
-    /// Learns from the cost of a finished call how far later calls of the model may exceed their highest estimate.
+    /// Settles a finished call. If it cost more than its upper estimate, the reservations of later calls of the model
+    /// grow by the difference.
     pub(crate) fn settle(self, model: &str, cost: f64) {
         let beyond = cost - self.most.usd;
         if beyond > 0.0 {
@@ -465,7 +468,7 @@ impl Drop for Reservation<'_> {
         *(if self.is_stream { &mut open.streams } else { &mut open.calls }) -= 1;
         (open.held, open.used) = (open.held - self.held, open.used - self.used);
         if open.calls + open.streams == 0 {
-            // Sums of floats drift, and infinity never goes away.
+            // Resets the sums, because floats accumulate rounding errors and infinity minus infinity is not a number.
             (open.held, open.used) = (0.0, 0.0);
         }
         let waiting = std::mem::take(&mut state.waiting);
@@ -474,37 +477,37 @@ impl Drop for Reservation<'_> {
     }
 }
 
-/// Watches what a streamed reply uses while it comes in, so that one that passes a limit can be stopped.
+/// Tracks the usage of a streamed reply, so that a stream that exceeds a limit can be aborted.
 #[derive(Debug)]
 pub struct Meter {
     budget: Budget,
     pricing: Option<Pricing>,
-    /// The estimated prompt, until the provider counts it.
+    /// The estimated prompt tokens, used until the provider reports them.
     input_tokens: i64,
-    /// More than this the provider does not write; zero or less when nobody told it.
+    /// The token limit sent to the provider; zero or less when no limit was sent.
     max_tokens: i64,
     bytes: usize,
     reported: Usage,
-    /// The reply is complete, so there is nothing to stop.
+    /// The reply is complete, so there is nothing left to abort.
     whole: bool,
-    /// The request was on its way.
+    /// The request was sent.
     sent: bool,
     stopped: bool,
 }
 
 impl Meter {
-    /// Makes a meter for a reply to a prompt of about `input_tokens`.
+    /// Creates a meter for a reply to a prompt of about `input_tokens`.
     pub fn new(budget: Budget, pricing: Option<Pricing>, input_tokens: i64, max_tokens: i64) -> Meter {
         let reported = Usage::default();
         let (whole, sent, stopped) = (false, false, false);
         Meter { budget, pricing, input_tokens, max_tokens, bytes: 0, reported, whole, sent, stopped }
     }
 
-    /// Takes the next event. Limits are checked while text arrives, so a complete reply, also one that came in one piece,
-    /// is never thrown away for its cost.
+    /// Processes the next event. Limits are checked while text arrives, so a complete reply, including one that arrives
+    /// in one piece, is never discarded because of its cost.
     ///
     /// # Errors
-    /// The reply has passed a limit.
+    /// The reply exceeds a limit.
     pub(crate) fn take(
         &mut self,
         reservation: &mut Reservation<'_>,
@@ -543,8 +546,8 @@ impl Meter {
         }
     }
 
-    /// Returns whether the provider bills an attempt that has failed: it wrote or counted something, or it was silent with
-    /// the request in hand. `None` stands for an attempt that was cancelled.
+    /// Returns whether the provider bills a failed attempt: it sent text or token counts, or it timed out after
+    /// receiving the request. `None` stands for a cancelled attempt.
     pub(crate) fn is_billed(&self, failure: Option<&LlmError>) -> bool {
         let silent = |e: &LlmError| {
             e.category == Category::Timeout && e.status.is_none() && e.reason != "connect_timeout"
@@ -556,7 +559,7 @@ impl Meter {
             || (self.sent && failure.is_none_or(|e| silent(e) || e.reason == EMPTY))
     }
 
-    /// Returns what the reply has used so far, reported or else estimated, and its cost.
+    /// Returns the usage of the reply so far, as reported or else estimated, and its cost in USD.
     pub fn used(&self) -> (Usage, f64) {
         let written = i64::try_from(self.bytes.div_ceil(4)).unwrap_or(i64::MAX);
         let written = if self.max_tokens > 0 { written.min(self.max_tokens) } else { written };
@@ -649,14 +652,14 @@ mod tests {
         );
         assert_eq!(error.to_json()["partial_usage"], json!({"input_tokens": 7, "output_tokens": 11}));
         assert!(meter.is_billed(Some(&error)) && meter.used().0.estimated);
-        // A provider that was told a limit keeps to it, however many bytes its tokens have.
+        // A provider that received a token limit respects it, however many bytes its tokens have.
         let mut meter = Meter::new(budget, None, 7, 10);
         assert!(meter.take(&mut open, &text(400)).is_ok());
         let reported = Usage { input: Some(3), output: Some(12), ..Usage::default() };
         assert!(meter.take(&mut open, &StreamEvent::Usage(reported)).is_ok());
         assert!(meter.take(&mut open, &text(1)).is_err());
         assert_eq!(meter.used().0, reported);
-        // A complete reply is only counted.
+        // A complete reply is counted, never aborted.
         let mut meter = Meter::new(budget, None, 7, 0);
         assert!([StreamEvent::Whole, text(400)].iter().all(|event| meter.take(&mut open, event).is_ok()));
         assert_eq!(meter.used().0.output, Some(100));
@@ -670,7 +673,7 @@ mod tests {
         meter.sent = true;
         assert!(meter.is_billed(None) && meter.is_billed(Some(&failed(Category::Timeout))));
         assert!(!meter.is_billed(Some(&failed(Category::TransientNetwork))));
-        // A gateway begins its stream with zeros before it knows of the failure behind it.
+        // A gateway starts its stream with zero counts before it knows that its upstream failed.
         meter.reported = Usage { input: Some(0), output: Some(0), ..Usage::default() };
         assert!(!meter.is_billed(Some(&failed(Category::ServerError))));
         meter.reported.input = Some(9);
@@ -680,7 +683,7 @@ mod tests {
         assert!(meter.is_billed(Some(&failed(Category::TransientNetwork))));
     }
 
-    /// A reservation of a call that is expected to cost half of its highest cost.
+    /// Reserves a call whose expected cost is half of its upper cost estimate.
     async fn reserve(ledger: &Ledger, usd: f64, is_stream: bool) -> Result<Reservation<'_>, LlmError> {
         let p = Projection { input_tokens: 0, output_tokens: 0, cost: usd / 2.0 };
         ledger.reserve(&Budget::default(), p, Most { usd, metered: false }, "m", is_stream).await
@@ -702,13 +705,13 @@ mod tests {
         drop(first);
         let Poll::Ready(Ok(second)) = poll!(second) else { panic!("nothing is in its way") };
         drop(second);
-        // A call whose highest cost is above the limit runs alone.
+        // A call whose upper cost estimate exceeds the limit runs alone.
         let alone = reserve(&ledger, 1.9, false).await.unwrap();
         let mut small = std::pin::pin!(reserve(&ledger, 0.01, false));
         assert!(poll!(small).is_pending());
         drop(alone);
         assert!(poll!(small).is_ready());
-        // The expected cost alone is above the limit.
+        // The expected cost alone exceeds the limit.
         assert!(reserve(&ledger, 2.1, false).await.is_err());
     }
 
@@ -720,13 +723,13 @@ mod tests {
         let error = reserve(&ledger, 0.6, false).await.unwrap_err();
         assert_eq!(error.to_json()["limit"], "total_budget_usd");
         assert!(error.message.ends_with("read the stream to its end first, or raise the limit"), "{error}");
-        // Other calls end by themselves, and the stream may do so meanwhile.
+        // Other calls finish without the program, and the stream may finish meanwhile.
         let call = reserve(&ledger, 0.1, false).await.unwrap();
         let mut second = std::pin::pin!(reserve(&ledger, 0.6, false));
         assert!(poll!(second).is_pending());
         drop((stream, call));
         let Poll::Ready(Ok(call)) = poll!(second) else { panic!("nothing is in its way") };
-        // A call of a listener.
+        // A call made by a listener.
         let paused = ledger.pause();
         assert!(reserve(&ledger, 0.6, false).await.is_err());
         assert!(reserve(&ledger, 0.3, false).await.is_ok());

@@ -1,28 +1,28 @@
-//! Habits of servers.
+//! Server dialects: differences between servers that share a wire format.
 
 use serde::Deserialize;
 
-/// Whose habits a server has beyond its wire format: what it asks for, offers, and does differently.
+/// The dialect of a server: its requirements, extensions and deviations beyond its wire format.
 #[derive(Debug, Clone, Copy, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Dialect {
-    /// Those of the wire format alone.
+    /// The wire format without deviations.
     #[default]
     Plain,
-    /// Anthropic's own servers.
+    /// Anthropic's servers.
     Anthropic,
-    /// OpenAI's own servers, which have the Responses API, too.
+    /// OpenAI's servers, which also offer the Responses API.
     Openai,
-    /// OpenAI's models at Azure: deployments stand in addresses.
+    /// OpenAI models on Azure; the deployment is part of the URL.
     Azure,
-    /// Google's cloud: project and location stand in addresses.
+    /// Google Vertex AI; project and location are part of the URL.
     Vertex,
-    /// Amazon's cloud: requests are signed.
+    /// Amazon Bedrock; requests are signed.
     Bedrock,
-    /// Ollama, with an endpoint of its own and one like OpenAI's.
+    /// Ollama, with its own endpoint and an OpenAI-compatible one.
     Ollama,
-    /// OpenRouter, with a word of its own for thinking.
+    /// OpenRouter, with its own option for thinking.
     Openrouter,
-    /// The mock, which imitates others.
+    /// The mock, which imitates other providers.
     Mock,
 }

@@ -1,4 +1,4 @@
-//! The interface to the embedding program: environment, clock, warnings, and the prose that models read.
+//! The interface to the embedding program: environment, clock, warnings and prompt templates.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -14,61 +14,61 @@ use harn_value::Data as Value;
 use crate::error::CallError;
 use crate::request::Route;
 
-/// A future that stays on its thread, as the VM's fibers do.
+/// A future that stays on its thread, like the VM's fibers.
 pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
-/// A piece of system text that a call contributes, to be reduced with the pieces of others.
+/// A piece of system prompt that a call contributes. It is reduced together with the fragments of other contributors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fragment {
     /// Stable name, e.g. `primary`, `transcript:summary`, `call:output_instruction`.
     pub id: String,
     /// Contributor: `primary`, `transcript`, `reminder`, `call` or `message`.
     pub source: &'static str,
-    /// Whether the fragment belongs behind the main text instead of in front.
+    /// Whether the fragment comes after the primary prompt instead of before it.
     pub after: bool,
-    /// The text.
+    /// The content.
     pub body: String,
 }
 
-/// The reminders of a call in the form that its route takes.
+/// The reminders of a call, in the form that its route uses.
 #[derive(Debug, Clone, Default)]
 pub struct Reminded {
-    /// The messages from the user's last on, with what was attached to them.
+    /// The messages from the user's last one on, with the reminders attached.
     pub messages: Vec<Value>,
-    /// Those that are system text.
+    /// Reminders that become part of the system prompt.
     pub fragments: Vec<Fragment>,
 }
 
-/// The system text of a call.
+/// The system prompt of a call.
 #[derive(Debug, Clone, Default)]
 pub struct SystemText {
-    /// What is sent; `None` when there is none.
+    /// The prompt as sent; `None` when there is none.
     pub text: Option<String>,
-    /// How the text came about, for those who watch calls ([`crate::LlmRuntime::watch_calls`]). Only the embedder knows the
-    /// type.
+    /// The provenance of the prompt, for observers of calls ([`crate::LlmRuntime::watch_calls`]). Only the embedder
+    /// knows the type.
     pub provenance: Option<Rc<dyn Any>>,
 }
 
-/// What a call needs from the program around it. Everything has a default except the system, so a small embedding stays
-/// small.
+/// The services that a call needs from the embedding program. Every method except `system` has a default, so that a
+/// minimal embedding stays small.
 pub trait Embedder {
-    /// Returns the system that requests, clocks, environment and files of calls are those of.
+    /// Returns the system layer for network requests, clock, environment and files.
     fn system(&self) -> Rc<dyn System>;
 
-    /// Returns an environment variable.
+    /// Returns the value of an environment variable.
     fn env(&self, name: &str) -> Option<String> {
         self.system().env(name)
     }
 
-    /// Returns the wall clock in milliseconds since the Unix epoch.
+    /// Returns the wall-clock time in milliseconds since the Unix epoch.
     fn now_ms(&self) -> i64 {
         self.system().now_ms()
     }
 
-    /// Returns the rules for connections to an address that the program chose itself; without any it may be every address.
+    /// Returns the egress rules for URLs that the program itself supplied; `None` allows all URLs.
     ///
     /// # Errors
-    /// The rules cannot be read: then no request is sent.
+    /// The rules cannot be read. Then no request is sent.
     fn egress(&self) -> Result<Option<Arc<Egress>>, String> {
         Ok(None)
     }
@@ -83,33 +83,37 @@ pub trait Embedder {
         String::new()
     }
 
-    /// Reports something odd that does not stop the call (log category `llm`).
+    /// Reports a problem that does not stop the call (log category `llm`).
     fn warn(&self, _message: &str) {}
 
-    /// Renders the prompt asset `<asset>.harn.prompt` (a path such as `llm/schema_nudge`) with
-    /// `bindings`. The crate itself holds no prose for models; the default gives the bindings as JSON,
-    /// so that nothing is lost.
+    /// Renders the prompt asset `<asset>.harn.prompt` (a path such as `llm/schema_nudge`) with `bindings`. This crate
+    /// contains no prompt text; the default returns the asset's name and the bindings as JSON, so that no information
+    /// is lost.
     fn prose(&self, asset: &str, bindings: &Value) -> String {
         format!("{asset}: {bindings}")
     }
 
-    /// Reduces the fragments of a call, together with what the option dict contributes, to the system
-    /// text. The default joins the bodies by blank lines. An `Err` is an option error.
+    /// Reduces the fragments of a call and the fragments in its options to the system prompt. The default joins the
+    /// contents with blank lines.
+    ///
+    /// # Errors
+    /// An option is invalid.
     fn assemble_system(&self, _options: &Value, fragments: &[Fragment]) -> Result<SystemText, String> {
         Ok(SystemText { text: join_fragments(fragments), provenance: None })
     }
 
-    /// Gives the reminders that wait in the call's `transcript`, or for its `session_id`, the form that the route takes;
-    /// `None` when none waits. Reminders are for this request only: the call's transcript keeps its messages as they were.
+    /// Converts the pending reminders in the call's `transcript`, or of its `session_id`, to the form that the route
+    /// uses; `None` when none is pending. Reminders apply to this request only: the messages in the call's transcript
+    /// are not changed.
     ///
-    /// `last` gives the messages from the user's last on; what is in front of them stays.
+    /// `last` returns the messages from the user's last one on; earlier messages are not affected.
     fn remind(&self, _options: &Value, _last: &dyn Fn() -> Vec<Value>, _route: &Route) -> Option<Reminded> {
         None
     }
 
-    /// Runs the caller's own structural experiment: `transform` is what the option held, `input` is
-    /// `{messages, system, iteration, label, name, args}`. The answer is null, a list of messages, or
-    /// `{messages?, system?, label?, name?, metadata?}`. An `Err` is thrown as it is.
+    /// Runs the caller's own structural experiment. `transform` is the value of the option, `input` is `{messages,
+    /// system, iteration, label, name, args}`. The result is null, a list of messages, or `{messages?, system?, label?,
+    /// name?, metadata?}`. An `Err` is thrown unchanged.
     fn experiment<'a>(
         &'a self,
         _transform: &'a Value,
@@ -118,7 +122,7 @@ pub trait Embedder {
         Box::pin(async { Ok(Value::Null) })
     }
 
-    /// Asks the option `output_validator` about an answer: what is wrong with it, if anything. An `Err` is thrown as it is.
+    /// Runs the option `output_validator` on an answer and returns the problem, if any. An `Err` is thrown unchanged.
     fn validate_output<'a>(
         &'a self,
         _validator: &'a Value,
@@ -130,11 +134,11 @@ pub trait Embedder {
     /// Records an agent trace event (a dict with `type`).
     fn trace(&self, _event: Value) {}
 
-    /// Tells the user what is going on while waiting.
+    /// Shows progress to the user while a call waits.
     fn progress(&self, _message: &str) {}
 }
 
-/// Joins fragments in reduction order: those in front, then those behind, blank ones left out.
+/// Joins fragments in reduction order: first those before the primary prompt, then those after it. Skips blank ones.
 pub(crate) fn join_fragments(fragments: &[Fragment]) -> Option<String> {
     let (before, after): (Vec<_>, Vec<_>) = fragments.iter().partition(|f| !f.after);
     let bodies: Vec<&str> =
@@ -142,7 +146,7 @@ pub(crate) fn join_fragments(fragments: &[Fragment]) -> Option<String> {
     (!bodies.is_empty()).then(|| bodies.join("\n\n"))
 }
 
-/// An embedder for programs and tests: a system, and warnings on its standard error.
+/// An embedder for programs and tests: a system, with warnings on its standard error.
 #[derive(Clone)]
 pub struct StdEmbedder {
     system: Rc<dyn System>,
@@ -156,17 +160,17 @@ impl Default for StdEmbedder {
 }
 
 impl StdEmbedder {
-    /// Uses a system, for example one in memory.
+    /// Creates an embedder on a system, for example one in memory.
     pub fn new(system: Rc<dyn System>) -> Self {
         StdEmbedder { system, env: None }
     }
 
-    /// Uses the machine with the environment of the process.
+    /// Creates an embedder on the real system with the environment of the process.
     pub fn from_process() -> Self {
         StdEmbedder::new(Rc::new(Real::new()))
     }
 
-    /// Uses the machine with exactly the given variables.
+    /// Creates an embedder on the real system with exactly the given variables.
     pub fn with_env<K: Into<String>, V: Into<String>>(vars: impl IntoIterator<Item = (K, V)>) -> Self {
         let env = vars.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
         StdEmbedder { env: Some(env), ..StdEmbedder::from_process() }

@@ -1,19 +1,19 @@
-//! How many tokens something will be, where nobody has counted them.
+//! Token estimates, for use where no token counts are available.
 
 use harn_value::Data as Value;
 
-/// Types of blocks whose content is no text: providers charge them by size or page, not by their base64 text.
+/// Types of blocks with binary content: providers charge by size or page, not by base64 length.
 const MEDIA: [&str; 2] = ["image", "document"];
 
-/// The most that the content of a media block is estimated at: an image of about 1.15 megapixels on Anthropic's models.
+/// Upper bound of the estimate for a media block: an image of about 1.15 megapixels on Anthropic's models.
 const MEDIA_TOKENS: i64 = 1_600;
 
-/// Estimates the tokens of a text.
+/// Estimates the tokens of a string.
 pub(crate) fn estimate_tokens(text: &str) -> i64 {
     i64::try_from(text.len().div_ceil(4)).unwrap_or(i64::MAX)
 }
 
-/// Estimates the tokens of a JSON value: its texts and keys, and one for every other scalar.
+/// Estimates the tokens of a JSON value: its strings and keys, plus one for each other scalar.
 pub(crate) fn estimate_json(value: &Value) -> i64 {
     match value {
         Value::String(text) => estimate_tokens(text),

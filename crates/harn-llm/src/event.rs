@@ -1,26 +1,26 @@
-//! What a reply is made of, piece by piece: every wire format is decoded into these events, and both
-//! the streamed and the whole result are built from them.
+//! Streaming events of a reply: every wire format is decoded into these events, and both streamed and complete results
+//! are built from them.
 
 use harn_value::Data as Value;
 
-/// One piece of a reply, in the order in which it arrived.
+/// One event of a reply. Events are in the order in which they arrived.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamEvent {
-    /// What came so far is void: the attempt has failed, and another one begins.
+    /// Discards all earlier events: the attempt has failed and another one starts.
     Restart,
-    /// The request is on its way: from here on the provider may bill the call.
+    /// The request was sent: from here on the provider may bill the call.
     Sent,
-    /// The reply is there as a whole: what follows are its parts, and nothing more is being written.
+    /// The reply arrived as a whole: the events that follow are its parts, and the provider generates no more.
     Whole,
     /// Visible text.
     Text(String),
     /// Private reasoning text.
     Reasoning(String),
-    /// A signature that lets the provider accept the preceding reasoning again.
+    /// A signature that the provider requires to accept the preceding reasoning in a later request.
     Signature(String),
-    /// A summary of reasoning that the provider wrote.
+    /// A summary of the reasoning, written by the provider.
     ReasoningSummary(String),
-    /// A tool call opens, or its id or name becomes known. Calls are ordered by `index`.
+    /// A tool call starts, or its id or name becomes known. `index` orders the calls.
     ToolCallStart {
         /// Position among the calls of the reply.
         index: usize,
@@ -29,18 +29,18 @@ pub enum StreamEvent {
         /// The tool's name.
         name: Option<String>,
     },
-    /// More text of a call's JSON arguments.
+    /// A fragment of a call's JSON arguments.
     ToolCallDelta {
         /// Position among the calls of the reply.
         index: usize,
-        /// Part of the JSON text.
+        /// Part of the JSON source.
         arguments: String,
     },
-    /// A part of the turn that only the provider reads; it goes back as it came.
+    /// Opaque provider data of the turn, returned to the provider unchanged.
     TurnData(Value),
-    /// Such data of the visible text.
+    /// Opaque provider data of the visible text.
     TextData(Value),
-    /// Such data of a call.
+    /// Opaque provider data of a call.
     CallData {
         /// Position among the calls of the reply.
         index: usize,
@@ -56,47 +56,47 @@ pub enum StreamEvent {
         /// The query as the model wrote it.
         query: Value,
     },
-    /// Tools that the provider's search brought up.
+    /// Tools that the provider's search found.
     SearchResult {
-        /// Id of the search answered.
+        /// Id of the search that this answers.
         tool_use_id: String,
         /// Names of the tools found.
         tool_names: Vec<String>,
     },
     /// Token counts known so far.
     Usage(Usage),
-    /// The model that answers, as the provider names it.
+    /// The model that replies, as the provider names it.
     Model(String),
     /// Why generation ended.
     Stop(StopReason),
 }
 
-/// The stop reason of a reply in which the model refuses to answer.
+/// The stop reason of a reply in which the model declines to answer.
 pub(crate) const REFUSAL: &str = "refusal";
 /// The stop reason of a reply without content.
 pub(crate) const EMPTY: &str = "empty";
-/// The stop reason of a reply whose call the provider could not read.
+/// The stop reason of a reply that contains a call the provider could not parse.
 pub(crate) const MALFORMED_CALL: &str = "malformed_call";
-/// The stop reason of a turn that the provider wants to continue.
+/// The stop reason of a turn that the provider asks the client to continue.
 pub(crate) const PAUSE_TURN: &str = "pause_turn";
 
-/// Why generation ended, in one vocabulary for all providers.
+/// Why generation ended, normalized across providers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StopReason {
     /// The model finished.
     EndTurn,
     /// The token limit was reached.
     MaxTokens,
-    /// The model wants tools to run.
+    /// The model called tools.
     ToolUse,
-    /// A stop sequence came up.
+    /// A stop sequence was generated.
     StopSequence,
-    /// Anything else: one of the words below, or the provider's own in lower case.
+    /// Any other reason: one of the constants above, or the provider's own name in lower case.
     Other(String),
 }
 
 impl StopReason {
-    /// Maps a provider's word to the common vocabulary.
+    /// Maps a provider's name to the normalized stop reason.
     pub(crate) fn from_provider(word: &str) -> Self {
         let other = |word: &str| StopReason::Other(word.to_owned());
         match word {
@@ -124,13 +124,13 @@ impl StopReason {
             | "MALFORMED_RESPONSE"
             | "malformed_model_output"
             | "malformed_tool_use" => other(MALFORMED_CALL),
-            // Ollama answers a call that only loads or unloads the model.
+            // Ollama's reply to a request that only loads or unloads the model.
             "load" | "unload" => other(EMPTY),
             word => StopReason::Other(word.to_ascii_lowercase()),
         }
     }
 
-    /// Returns the word used in result dicts.
+    /// Returns the name used in result dicts.
     pub fn as_str(&self) -> &str {
         match self {
             StopReason::EndTurn => "end_turn",
@@ -142,30 +142,30 @@ impl StopReason {
     }
 }
 
-/// Token counts of a call. `None` means that the provider did not report the count, which is not zero.
+/// Token counts of a call. `None` means that the provider did not report the count; that is different from zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Usage {
-    /// Tokens of the prompt, those of the cache included.
+    /// Prompt tokens, including cached ones.
     pub input: Option<i64>,
-    /// Tokens of the reply, reasoning included.
+    /// Reply tokens, including reasoning.
     pub output: Option<i64>,
     /// Prompt tokens read from the provider's cache: a part of `input`.
     pub cache_read: Option<i64>,
     /// Prompt tokens written to the provider's cache: a part of `input`.
     pub cache_write: Option<i64>,
-    /// Prompt tokens written to the cache for an hour: a part of `cache_write`.
+    /// Prompt tokens written to the cache with a lifetime of one hour: a part of `cache_write`.
     pub cache_write_hour: Option<i64>,
     /// Reasoning tokens: a part of `output`.
     pub reasoning: Option<i64>,
-    /// The price of the call in USD, where the provider reports it.
+    /// The cost of the call in USD, if the provider reports it.
     pub cost: Option<f64>,
     /// Whether `input` or `output` is an estimate.
     pub estimated: bool,
 }
 
 impl Usage {
-    /// Takes over every count that `later` knows. Counts that cannot be true (negative, or beyond a trillion) are not
-    /// known: budgets and costs must not shrink or wrap because of a server's nonsense.
+    /// Overwrites counts with those that `later` knows. Implausible counts (negative, or beyond a trillion) are treated
+    /// as unknown: budgets and costs must not shrink or overflow because of a faulty server.
     pub fn merge(&mut self, later: Usage) {
         let sane = |count: Option<i64>| count.filter(|n| (0..=1_000_000_000_000).contains(n));
         self.input = sane(later.input).or(self.input);
@@ -178,7 +178,7 @@ impl Usage {
         self.estimated |= later.estimated;
     }
 
-    /// Returns the counts of this request and of another one together. The price is known where both are.
+    /// Returns the sum of the counts of two requests.
     #[must_use]
     pub(crate) fn plus(self, next: Usage) -> Usage {
         let sum = |a: Option<i64>, b: Option<i64>| a.map_or(b, |a| Some(a.saturating_add(b.unwrap_or(0))));
@@ -194,7 +194,7 @@ impl Usage {
         }
     }
 
-    /// Prompt tokens that the cache served or took.
+    /// Returns the prompt tokens read from or written to the cache.
     fn cached(&self) -> i64 {
         self.cache_read.unwrap_or(0).saturating_add(self.cache_write.unwrap_or(0))
     }
@@ -206,13 +206,14 @@ impl Usage {
         self
     }
 
-    /// As [`Usage::with_cached_input`], for sources that count either way: cached tokens beyond `input` cannot be part of it.
+    /// Like [`Usage::with_cached_input`], for sources that may or may not include cached tokens in `input`: when the
+    /// cached tokens exceed `input`, they cannot be part of it.
     #[must_use]
     pub(crate) fn with_input_of_all(self) -> Usage {
         if self.input.is_some_and(|n| self.cached() > n) { self.with_cached_input() } else { self }
     }
 
-    /// Estimates the counts that the server left out or reported as zero.
+    /// Estimates the counts that the server omitted or reported as zero.
     #[must_use]
     pub(crate) fn or_estimated(mut self, input: i64, output: i64) -> Usage {
         for (count, estimate) in [(&mut self.input, input), (&mut self.output, output)] {
@@ -224,12 +225,12 @@ impl Usage {
         self
     }
 
-    /// Returns true when nothing is known.
+    /// Returns whether no count is known.
     pub fn is_empty(&self) -> bool {
         *self == Usage::default()
     }
 
-    /// Returns the known counts as a dict, for errors that carry what was used before they struck.
+    /// Returns the known counts as a dict, for errors that report the usage before the failure.
     pub fn to_json(self) -> Value {
         let mut out = crate::json::Object::new();
         let counts = [

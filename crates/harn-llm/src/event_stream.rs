@@ -1,33 +1,33 @@
-//! The binary framing of Amazon's event streams: a prelude of two lengths and a checksum, headers, a payload, and a checksum of all.
-//! Numbers are big-endian. Source: AWS, "Event stream encoding".
+//! The binary framing of Amazon's event streams: a prelude of two lengths and a checksum, headers, a payload, and a
+//! checksum of the whole message. Numbers are big-endian. Source: AWS, "Event stream encoding".
 
 use crc32fast::hash;
 use harn_value::Data as Value;
 
-/// Both lengths and the checksum of them.
+/// The size of the prelude in bytes: two lengths and their checksum.
 const PRELUDE: usize = 12;
 
-/// The checksum of the whole message.
+/// The size in bytes of the checksum of the whole message.
 const CHECKSUM: usize = 4;
 
-/// The most bytes of the headers of a message, by the specification.
+/// The maximum size in bytes of the headers of a message, by the specification.
 const MAX_HEADERS: usize = 128 << 10;
 
-/// The type of a header that holds text.
+/// The type of a string header.
 const TEXT: usize = 7;
 
-/// What is wrong with a stream.
+/// An error in an event stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// A message is longer than the limit.
+    /// A message exceeds the size limit.
     #[error("a message of the stream is too long")]
     TooLong,
-    /// The bytes are not a message.
+    /// The bytes are not a valid message.
     #[error("a message of the stream is invalid: {0}")]
     Corrupt(&'static str),
 }
 
-/// Cuts bytes into messages.
+/// Splits bytes into messages.
 #[derive(Debug)]
 pub(crate) struct Frames {
     limit: usize,
@@ -47,18 +47,18 @@ pub(crate) struct Frame<'a> {
 }
 
 impl Frames {
-    /// Makes a reader of messages of at most `limit` bytes.
+    /// Creates a reader of messages of at most `limit` bytes.
     pub(crate) fn new(limit: usize) -> Frames {
         Frames { limit, bytes: Vec::new() }
     }
 
-    /// Adds a chunk; `take` gets every message that it completes.
+    /// Processes a chunk and passes every message that it completes to `take`.
     ///
     /// # Errors
-    /// A message is too long, or its bytes are not what its checksums say.
+    /// A message is too long, or a checksum does not match.
     pub(crate) fn feed(&mut self, chunk: &[u8], take: &mut dyn FnMut(&Frame<'_>)) -> Result<(), FrameError> {
         if self.bytes.is_empty() {
-            // A message is copied only when it was cut.
+            // Only a message that spans chunks is copied.
             let rest = read_all(chunk, self.limit, take)?;
             self.bytes.extend_from_slice(rest);
             return Ok(());
@@ -70,11 +70,8 @@ impl Frames {
     }
 }
 
-/// Returns a stream with the payloads that `change` makes of those of its messages, or `None` when it leaves them as they are. Of a
-/// message that was cut only the prelude stays.
-///
-/// # Errors
-/// The bytes are not an event stream.
+/// Returns the stream with its payloads replaced by those that `change` produces, or `None` when `change` leaves them
+/// unchanged. Of an incomplete message at the end, only the prelude is retained.
 pub(crate) fn with_payloads(
     bytes: &[u8],
     change: impl FnOnce(&mut [Value]),
@@ -100,7 +97,7 @@ pub(crate) fn with_payloads(
     Ok(Some(out))
 }
 
-/// Appends a message with a block of headers as it was read.
+/// Appends a message with the given block of headers.
 fn write(headers: &[u8], payload: &[u8], out: &mut Vec<u8>) {
     let length = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).to_be_bytes();
     let from = out.len();
@@ -112,7 +109,7 @@ fn write(headers: &[u8], payload: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&hash(&out[from..]).to_be_bytes());
 }
 
-/// Reads all messages that are complete; returns the rest.
+/// Reads all complete messages; returns the remaining bytes.
 fn read_all<'b>(
     bytes: &'b [u8],
     limit: usize,
@@ -124,7 +121,7 @@ fn read_all<'b>(
     })
 }
 
-/// Splits all messages that are complete into headers and payload; returns the rest.
+/// Splits all complete messages into headers and payload; returns the remaining bytes.
 fn split_all<'b>(
     bytes: &'b [u8],
     limit: usize,
@@ -155,12 +152,12 @@ fn split_all<'b>(
     Ok(rest)
 }
 
-/// Reads a big-endian number of at most four bytes.
+/// Parses a big-endian number of at most four bytes.
 fn number(bytes: &[u8]) -> usize {
     bytes.iter().fold(0, |n, byte| n << 8 | usize::from(*byte))
 }
 
-/// Takes so many bytes from the front.
+/// Takes `count` bytes from the front.
 fn front<'a>(rest: &mut &'a [u8], count: usize) -> Result<&'a [u8], FrameError> {
     let cut = FrameError::Corrupt("the headers of a message are cut");
     let (taken, behind) = rest.split_at_checked(count).ok_or(cut)?;
@@ -168,7 +165,7 @@ fn front<'a>(rest: &mut &'a [u8], count: usize) -> Result<&'a [u8], FrameError> 
     Ok(taken)
 }
 
-/// Reads the headers that identify the type of a message.
+/// Parses the headers that identify the type of a message.
 fn frame<'a>(headers: &'a [u8], payload: &'a [u8]) -> Result<Frame<'a>, FrameError> {
     let mut frame = Frame { payload, ..Frame::default() };
     let mut rest = headers;
@@ -182,9 +179,9 @@ fn frame<'a>(headers: &'a [u8], payload: &'a [u8]) -> Result<Frame<'a>, FrameErr
             2 => 1,
             3 => 2,
             4 => 4,
-            // Times, as milliseconds.
+            // Timestamps, in milliseconds.
             5 | 8 => 8,
-            // Bytes and text.
+            // Byte arrays and strings.
             6 | TEXT => number(front(&mut rest, 2)?),
             // UUIDs.
             9 => 16,
@@ -205,7 +202,7 @@ fn frame<'a>(headers: &'a [u8], payload: &'a [u8]) -> Result<Frame<'a>, FrameErr
 }
 
 impl Frame<'_> {
-    /// The message as JSON: `{NAME: PAYLOAD}`, and `{"exception": {NAME: PAYLOAD}}` for errors.
+    /// Returns the message as JSON: `{NAME: PAYLOAD}`, or `{"exception": {NAME: PAYLOAD}}` for errors.
     pub(crate) fn to_json(&self) -> String {
         let quoted = |text: &str| Value::from(text).to_string();
         let payload = match String::from_utf8_lossy(self.payload).trim() {
@@ -252,7 +249,7 @@ mod tests {
         Ok(out)
     }
 
-    /// The vectors of AWS: <https://github.com/awslabs/aws-c-event-stream>.
+    /// The test vectors of AWS: <https://github.com/awslabs/aws-c-event-stream>.
     #[test]
     fn published_messages() {
         for (hex, payload) in [

@@ -6,10 +6,10 @@ use crate::embedder::Embedder;
 use crate::error::OptionError;
 use crate::json::{Object, display, str_at, truthy};
 
-/// An experiment as the option describes it.
+/// An experiment as described by the option.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Experiment {
-    /// Which one, or the caller's name for its own.
+    /// The name of a built-in experiment, or the caller's name for its own.
     pub name: String,
     /// Label for reports.
     pub label: String,
@@ -23,10 +23,10 @@ const BUILTIN: [&str; 4] =
     ["prompt_order_permutation", "doubled_prompt", "chain_of_draft", "inverted_system"];
 
 impl Experiment {
-    /// Reads the option; `None` when it asks for nothing.
+    /// Parses the option; `None` when it selects no experiment.
     ///
     /// # Errors
-    /// The name is unknown, or a dict names nothing to do.
+    /// The name is unknown, or a dict has neither a name nor a transformation.
     pub fn parse(option: &Value) -> Result<Option<Experiment>, OptionError> {
         match option {
             Value::Null | Value::Bool(false) => Ok(None),
@@ -60,7 +60,7 @@ impl Experiment {
         json!({"label": self.label, "name": self.name, "args": self.args, "metadata": metadata})
     }
 
-    /// Applies a built-in experiment to messages and system text; returns its metadata.
+    /// Applies a built-in experiment to messages and system prompt; returns its metadata.
     pub fn apply(
         &self,
         messages: &mut Vec<Value>,
@@ -108,7 +108,7 @@ fn unknown(name: &str) -> OptionError {
     OptionError::new(format!("unknown structural experiment `{name}`"))
 }
 
-/// Reads `name` or `name(arg: value, …)`.
+/// Parses `name` or `name(arg: value, …)`.
 fn parse_spec(spec: &str) -> Result<Experiment, OptionError> {
     let spec = spec.trim();
     let (name, inner) = match spec.split_once('(') {
@@ -133,10 +133,10 @@ fn parse_spec(spec: &str) -> Result<Experiment, OptionError> {
     })
 }
 
-/// A permutation of `0..len` that depends on nothing but the seed and moves something when it can.
+/// Returns a permutation of `0..len` that depends only on the seed. It moves at least one element if possible.
 fn permutation(len: usize, seed: i64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..len).collect();
-    // SplitMix64: enough to mix a seed, and the same everywhere.
+    // SplitMix64: mixes a seed well enough and is the same on every platform.
     let mut state = seed.cast_unsigned();
     for n in (1..len).rev() {
         state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);

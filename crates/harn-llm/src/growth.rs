@@ -1,7 +1,7 @@
-//! Every reader of replies takes time that grows as its text does, whatever the text holds.
+//! Tests that every parser of replies takes time linear in the size of its input, whatever the input contains.
 //!
-//! Measured as a ratio: four times the text may cost about four times the time; quadratic work would cost sixteen. The least of
-//! several runs counts, as other programs share the machine.
+//! Measured as a ratio: four times the input may take about four times the time; quadratic work would take sixteen
+//! times. The minimum of several runs is used because other programs share the machine.
 
 use cpu_time::ThreadTime;
 
@@ -12,7 +12,7 @@ use crate::structured::extract::from_text;
 use crate::tool_text::{has_opening_tag, parse_reply, sanitize, sanitize_partial};
 use crate::wire::think::ThinkSplitter;
 
-/// Pieces that begin things without ending them, end things that never began, or nearly are something.
+/// Inputs that open constructs without closing them, close constructs that were never opened, or resemble constructs.
 const PIECES: &[&str] = &[
     "<tool_call>\nt({ a: ",
     "<tool_call>a</tool_call",
@@ -95,8 +95,8 @@ fn read(text: &str) {
     }
 }
 
-/// The least processor time of some runs, in nanoseconds. Time on the clock would include other processes: they interrupt a
-/// run over a large text more often than one over a small text.
+/// Returns the minimum processor time of several runs, in nanoseconds. Wall-clock time would include other processes,
+/// which interrupt a run on a large input more often than one on a small input.
 fn cost(run: &dyn Fn(&str), text: &str) -> u128 {
     let once = || {
         let start = ThreadTime::now();
@@ -112,7 +112,8 @@ fn readers_are_linear() {
         for piece in PIECES {
             let text = |bytes: usize| piece.repeat(bytes / piece.len());
             let (small, large) = (text(32 << 10), text(128 << 10));
-            // Other processes also evict this one from the caches, so a measurement is repeated before it is judged.
+            // Other processes also evict this one from the caches, so a measurement is repeated before it fails the
+            // test.
             let mut ratios: Vec<u128> = Vec::new();
             let linear = (0..10).any(|_| {
                 ratios.push(cost(&run, &large) / cost(&run, &small));

@@ -1,16 +1,16 @@
-//! Small questions asked of data in many places.
+//! Helpers for JSON-like data.
 
 use harn_value::{Data as Value, data::Map};
 
 /// An object under construction, in insertion order.
 pub type Object = Map<String, Value>;
 
-/// Returns the string at `key`, if it is one.
+/// Returns the string at `key`, if there is one.
 pub fn str_at<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
     value.get(key).and_then(Value::as_str)
 }
 
-/// Returns the integer at `key`, if it is one.
+/// Returns the integer at `key`, if there is one.
 pub(crate) fn int_at(value: &Value, key: &str) -> Option<i64> {
     value.get(key).and_then(Value::as_i64)
 }
@@ -25,7 +25,7 @@ pub fn present<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
     value.get(key).filter(|v| !v.is_null())
 }
 
-/// Returns whether Harn treats the value as true: nil, false, zero and empty things are not.
+/// Returns whether Harn treats the value as true: nil, false, zero, and empty strings and collections are false.
 pub fn truthy(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -38,7 +38,7 @@ pub fn truthy(value: &Value) -> bool {
     }
 }
 
-/// Returns the text that stands for a value where a string is wanted.
+/// Returns the display string of a value.
 pub fn display(value: &Value) -> String {
     match value {
         Value::String(s) => s.clone(),
@@ -48,7 +48,7 @@ pub fn display(value: &Value) -> String {
     }
 }
 
-/// Cuts `text` after at most `max` bytes, at a character boundary.
+/// Truncates `text` to at most `max` bytes, at a character boundary.
 pub fn clip(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }
@@ -66,7 +66,7 @@ pub fn canonical(value: &Value) -> Value {
     }
 }
 
-/// Returns the lower-case hexadecimal SHA-256 of the canonical text of `value`.
+/// Returns the lower-case hexadecimal SHA-256 of the canonical JSON of `value`.
 pub fn hash(value: &Value) -> String {
     sha256(canonical(value).to_string().as_bytes())
 }
@@ -88,10 +88,9 @@ pub fn hex(bytes: &[u8]) -> String {
     out
 }
 
-/// Reads JSON that stands on one line of a file. The message of an error counts columns only: the line is the caller's to
-/// name.
+/// Parses JSON that occupies one line of a file. Error messages contain only the column; the caller adds the line.
 pub(crate) fn parse_line(line: &str) -> Result<Value, String> {
-    // A mark of the byte order, which editors on Windows put in front of a file.
+    // Removes a byte order mark, which editors on Windows put at the beginning of a file.
     let line = line.strip_prefix('\u{feff}').unwrap_or(line);
     serde_json::from_str(line).map_err(|error| {
         let text = error.to_string();

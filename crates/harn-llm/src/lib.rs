@@ -1,12 +1,12 @@
 //! Provider-neutral model calls: options, routes, wire formats, transport, mock, cost and recording.
 //!
-//! The crate knows nothing of the VM. It takes and gives data (`harn_value::Data`) and plain structs, and
-//! reaches the outside world (environment, clock, warnings, prompt prose) only through [`Embedder`], so
-//! that a test or an embedding program decides what a call can see.
+//! The crate does not depend on the VM. It accepts and returns data (`harn_value::Data`) and plain structs, and reaches
+//! the outside world (environment, clock, warnings, prompt templates) only through [`Embedder`], so that a test or an
+//! embedding program controls what a call can access.
 //!
-//! Read first: `runtime/` (the sequence of one call), then `wire/` (one file per wire format:
-//! request to JSON and reply to [`StreamEvent`]s), `options/` (the option dict), `config/` (providers,
-//! aliases, routes) and `mock/` (answers without a network).
+//! Read first: `runtime/` (the sequence of one call), then `wire/` (one file per wire format: request to JSON and reply
+//! to [`StreamEvent`]s), `options/` (the option dict), `config/` (providers, aliases, routes) and `mock/` (replies
+//! without a network).
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 #![forbid(unsafe_code)]
 
@@ -68,7 +68,7 @@ pub use runtime::{Call, LlmRuntime, Prepared};
 pub use secret::Secret;
 pub use tools::{ToolDef, ToolSet};
 
-/// The README, so that its example runs.
+/// Includes the README, so that its example is tested.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 pub struct Readme;

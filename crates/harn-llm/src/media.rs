@@ -1,4 +1,4 @@
-//! Images and documents, in messages and in results of tools.
+//! Images and documents, in messages and in tool results.
 
 use std::borrow::Cow;
 
@@ -7,10 +7,10 @@ use harn_value::Data as Value;
 use crate::error::OptionError;
 use crate::json::{display, present, str_at};
 
-/// A picture by address or by content.
+/// An image, by URL or by content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// Where it is.
+    /// The URL or content.
     pub source: ImageSource,
     /// MIME type.
     pub media_type: String,
@@ -18,17 +18,17 @@ pub struct Image {
     pub detail: Option<String>,
 }
 
-/// Where a picture is.
+/// The URL or content of an image or document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImageSource {
-    /// An address the provider fetches.
+    /// A URL that the provider fetches.
     Url(String),
-    /// The bytes in base64.
+    /// The content in base64.
     Base64(String),
 }
 
 impl ImageSource {
-    /// Returns the address, or the content as a `data:` address.
+    /// Returns the URL, or the content as a `data:` URL.
     pub(crate) fn to_url(&self, media_type: &str) -> String {
         match self {
             ImageSource::Url(url) => url.clone(),
@@ -60,16 +60,16 @@ impl Image {
         Ok(Image { source, media_type, detail })
     }
 
-    /// Returns the address, or the content as a `data:` address.
+    /// Returns the URL, or the content as a `data:` URL.
     pub(crate) fn to_url(&self) -> String {
         self.source.to_url(&self.media_type)
     }
 }
 
-/// A document by address or by content.
+/// A document, by URL or by content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// Where it is.
+    /// The URL or content.
     pub source: ImageSource,
     /// MIME type.
     pub media_type: String,
@@ -78,15 +78,15 @@ pub struct Document {
 }
 
 impl Document {
-    /// Whether a block is a document in Harn's own shape; other shapes belong to a provider.
+    /// Returns whether a document block has Harn's own shape; other shapes are specific to a provider.
     pub(crate) fn is_neutral(block: &Value) -> bool {
         str_at(block, "media_type").is_some() && block.get("source").is_none()
     }
 
-    /// Reads a block `{type: "document", media_type, base64 | url, title?}`.
+    /// Parses a block `{type: "document", media_type, base64 | url, title?}`.
     ///
     /// # Errors
-    /// The block has no content or two of them.
+    /// The block has no content, or both a URL and base64 content.
     pub(crate) fn from_json(block: &Value) -> Result<Document, OptionError> {
         let text = |key: &str| str_at(block, key).filter(|s| !s.is_empty()).map(str::to_owned);
         let source = match (text("url"), text("base64").or_else(|| text("data"))) {
@@ -102,7 +102,7 @@ impl Document {
         Ok(Document { source, media_type, title: text("title").or_else(|| text("name")) })
     }
 
-    /// Returns the usual extension of its type, without a dot.
+    /// Returns the usual file extension of its type, without a dot.
     pub(crate) fn extension(&self) -> &str {
         match self.media_type.as_str() {
             "text/plain" => "txt",
@@ -115,12 +115,13 @@ impl Document {
         }
     }
 
-    /// Returns its name as a file.
+    /// Returns its file name.
     pub(crate) fn file_name(&self) -> String {
         self.title.clone().unwrap_or_else(|| format!("document.{}", self.extension()))
     }
 
-    /// Returns its name as Bedrock accepts it: letters, digits, single spaces, hyphens, parentheses and brackets.
+    /// Returns its name in the form that Bedrock accepts: letters, digits, single spaces, hyphens, parentheses and
+    /// brackets.
     pub(crate) fn plain_name(&self) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() || "-()[]".contains(c) { c } else { ' ' };
         let name: String = self.title.as_deref().unwrap_or("document").chars().map(plain).collect();
@@ -129,13 +130,13 @@ impl Document {
         if name.is_empty() { "document".to_owned() } else { name }
     }
 
-    /// Returns what a model reads where the document cannot be sent.
+    /// Returns the text that replaces the document when it cannot be sent.
     pub(crate) fn notice(&self) -> String {
         notice("document", &self.media_type, &self.source)
     }
 }
 
-/// Returns what a model reads where an image cannot be sent.
+/// Returns the text that replaces an image that cannot be sent.
 pub(crate) fn image_notice(image: &Image) -> String {
     notice("image", &image.media_type, &image.source)
 }
@@ -147,7 +148,7 @@ fn notice(kind: &str, media_type: &str, source: &ImageSource) -> String {
     }
 }
 
-/// Whether a block of a result is an image or a document in Harn's own shape.
+/// Returns whether a block of a tool result is an image or a document in Harn's own shape.
 pub fn is_media(block: &Value) -> bool {
     match str_at(block, "type") {
         Some("image") => {
@@ -159,7 +160,7 @@ pub fn is_media(block: &Value) -> bool {
     }
 }
 
-/// Whether the content of a result holds an image.
+/// Returns whether the content of a tool result contains an image.
 pub(crate) fn holds_image(content: &Value) -> bool {
     content
         .as_array()
@@ -168,7 +169,7 @@ pub(crate) fn holds_image(content: &Value) -> bool {
         .any(|block| str_at(block, "type") == Some("image") && is_media(block))
 }
 
-/// The text of a block of a result; a marker for an image or document.
+/// Returns the text of a block of a tool result; a short marker for an image or document.
 pub(crate) fn block_text(block: &Value) -> Option<Cow<'_, str>> {
     match block {
         Value::String(text) => Some(text.as_str().into()),

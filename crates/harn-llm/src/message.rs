@@ -1,9 +1,9 @@
 //! Messages of a conversation in one neutral shape.
 //!
-//! Scripts hand in dicts of several shapes (plain text, block lists, OpenAI and Anthropic tool turns,
-//! Harn's own canonical blocks). [`crate::Conversation`] reads them all, once, so that each wire format writes from a
-//! single vocabulary and a transcript made with one provider continues on another. The dict that was read can be had
-//! back, to the byte: of the usual shapes only their name is kept, of any other the dict itself.
+//! Programs pass dicts of several shapes (plain strings, block lists, OpenAI and Anthropic tool turns, Harn's own
+//! canonical blocks). [`crate::Conversation`] parses each of them once into a neutral form, so that every wire format
+//! has a single input and a transcript made with one provider can continue with another. The original dict can be
+//! restored byte for byte: for the usual shapes only the name of the shape is stored, for any other the dict itself.
 
 use std::rc::Rc;
 
@@ -14,25 +14,25 @@ use crate::json::{display, str_at};
 use crate::media::Document;
 pub use crate::media::{Image, ImageSource};
 
-/// The member of an assistant's message with what only its provider reads: `{provider, wire, model, parts}`. Parts are in the
-/// order of the reply: `{part: "text" | "reasoning" | "call", id?, data?}`, or `{data}` alone.
+/// The member of an assistant message with data that only its provider reads: `{provider, wire, model, parts}`. Parts
+/// are in the order of the reply: `{part: "text" | "reasoning" | "call", id?, data?}`, or `{data}` alone.
 pub(crate) const PROVIDER_DATA: &str = "provider_data";
 
-/// Who speaks.
+/// The role of a message's author.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Durable instructions.
     System,
-    /// Durable instructions in newer OpenAI vocabulary.
+    /// Durable instructions in newer OpenAI APIs.
     Developer,
-    /// The user, and results of tools.
+    /// The user, and tool results.
     User,
     /// The model.
     Assistant,
 }
 
 impl Role {
-    /// Returns the word used on the wire.
+    /// Returns the name used on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Role::System => "system",
@@ -43,30 +43,30 @@ impl Role {
     }
 }
 
-/// One message in neutral shape.
+/// One message in the neutral shape.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
-    /// Who speaks.
+    /// The author's role.
     pub role: Role,
-    /// What is said.
+    /// The parts of the message.
     pub content: Vec<ContentBlock>,
     dict: Dict,
     tokens: i64,
     strings: (usize, usize),
 }
 
-/// How the dict is written that a message was read from.
+/// The shape of the dict from which a message was parsed.
 #[derive(Debug, Clone, PartialEq)]
 enum Dict {
     /// `{role, content: "text"}`
     Text,
-    /// `{role, content: [blocks]}` with blocks as Anthropic has them.
+    /// `{role, content: [blocks]}` with blocks in Anthropic's shape.
     Blocks,
-    /// `{role: "assistant", content: "text", tool_calls: [...], reasoning?}` as OpenAI has it.
+    /// `{role: "assistant", content: "text", tool_calls: [...], reasoning?}` in OpenAI's shape.
     Calls,
     /// `{role: "tool", tool_call_id, content}`
     Result,
-    /// In another way: as it was.
+    /// Any other shape: the original dict.
     Given(Box<Value>),
 }
 
@@ -75,42 +75,42 @@ enum Dict {
 pub enum ContentBlock {
     /// Visible text.
     Text(String),
-    /// A picture.
+    /// An image.
     Image(Image),
     /// A document, such as a PDF file.
     Document(Document),
-    /// Private reasoning; sent back only where a provider wants it.
+    /// Private reasoning; sent back only to providers that require it.
     Reasoning {
-        /// The text.
+        /// The reasoning text.
         text: String,
-        /// The provider's signature, without which it does not take the text back.
+        /// The provider's signature, without which the provider rejects the reasoning.
         signature: Option<String>,
     },
-    /// A call the model made.
+    /// A tool call by the model.
     ToolUse(ToolCall),
-    /// What a tool answered.
+    /// The result of a tool call.
     ToolResult {
-        /// Id of the call answered.
+        /// Id of the call that this answers.
         id: String,
         /// Name of the tool, when known.
         name: Option<String>,
-        /// The answer: text, or blocks.
+        /// The result: a string, or blocks.
         content: Value,
         /// Whether the tool failed.
         failed: bool,
     },
-    /// A block of a kind this crate does not know, passed on unchanged.
+    /// A block of an unknown type, passed through unchanged.
     Other(Value),
-    /// Data that only the provider reads: its place among the parts of the message's `provider_data`.
+    /// Opaque provider data: the index of the part in the message's `provider_data`.
     Provider(usize),
 }
 
-/// A call of a tool by the model.
+/// A tool call by the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCall {
-    /// Id that ties the result to the call.
+    /// Id that links the result to the call.
     pub id: String,
-    /// The tool.
+    /// The name of the tool.
     pub name: String,
     /// Arguments, normally an object.
     pub arguments: Value,
@@ -122,7 +122,7 @@ impl ToolCall {
         json!({"id": self.id, "name": self.name, "arguments": self.arguments})
     }
 
-    /// Returns the dict of Chat Completions, with the arguments as text.
+    /// Returns the dict of Chat Completions, with the arguments as a JSON string.
     pub(crate) fn to_openai(&self) -> Value {
         json!({"id": self.id, "type": "function",
                "function": {"name": self.name, "arguments": self.arguments.to_string()}})
@@ -130,7 +130,7 @@ impl ToolCall {
 }
 
 impl Message {
-    /// Returns the dict that the message was read from.
+    /// Returns the dict from which the message was parsed.
     pub fn to_json(&self) -> Value {
         match &self.dict {
             Dict::Given(value) => (**value).clone(),
@@ -138,7 +138,7 @@ impl Message {
         }
     }
 
-    /// The dict that the message was read from, where it is kept.
+    /// Returns the original dict, where it is stored.
     pub(crate) fn given(&self) -> Option<&Value> {
         match &self.dict {
             Dict::Given(value) => Some(value),
@@ -146,13 +146,13 @@ impl Message {
         }
     }
 
-    /// Whose turn it is, where the message keeps data of its provider: provider, wire format and model.
+    /// Returns the provider, wire format and model that produced the turn, if the message has provider data.
     pub(crate) fn origin(&self) -> Option<(&str, &str, &str)> {
         let data = self.given()?.get(PROVIDER_DATA)?;
         Some((str_at(data, "provider")?, str_at(data, "wire")?, str_at(data, "model").unwrap_or_default()))
     }
 
-    /// Whether it is a turn that the provider wants to continue.
+    /// Returns whether this is a turn that the provider asks the client to continue.
     pub(crate) fn is_paused(&self) -> bool {
         let data = self.given().and_then(|dict| dict.get(PROVIDER_DATA));
         data.is_some_and(|data| data.get("paused") == Some(&Value::Bool(true)))
@@ -163,18 +163,18 @@ impl Message {
         data.map_or(&[], |data| crate::json::list_at(data, "parts"))
     }
 
-    /// The provider's data at a place among the parts.
+    /// Returns the provider's data of the part at index `at`.
     pub(crate) fn part_data(&self, at: usize) -> Option<&Value> {
         self.provider_parts().get(at)?.get("data")
     }
 
-    /// The provider's data of the text, or of a call.
+    /// Returns the provider's data of the text, or of a call.
     pub(crate) fn data_of(&self, part: &str, id: Option<&str>) -> Option<&Value> {
         let own = |entry: &&Value| str_at(entry, "part") == Some(part) && str_at(entry, "id") == id;
         self.provider_parts().iter().find(own)?.get("data")
     }
 
-    /// Whether it brings results of tools.
+    /// Returns whether the message contains tool results, native or as text.
     pub(crate) fn holds_results(&self) -> bool {
         self.content.iter().any(|block| match block {
             ContentBlock::ToolResult { .. } => true,
@@ -183,12 +183,12 @@ impl Message {
         })
     }
 
-    /// Whether the message was read from a dict of these bytes.
+    /// Returns whether the message's dict is identical to `value`, byte for byte.
     pub(crate) fn is_dict(&self, value: &Value) -> bool {
         identical(&self.to_json(), value)
     }
 
-    /// Writes the dict in a form.
+    /// Builds the dict of a shape.
     fn write(&self, form: &Dict) -> Value {
         let role = self.role.as_str();
         match form {
@@ -221,12 +221,12 @@ impl Message {
         self.tokens
     }
 
-    /// Returns how many strings the dict holds that are not empty, and their bytes.
+    /// Returns the number of non-empty strings in the dict, and their bytes.
     pub fn strings(&self) -> (usize, usize) {
         self.strings
     }
 
-    /// Makes a message that is only text.
+    /// Creates a text message.
     pub fn text_of(role: Role, text: String) -> Message {
         let tokens = ["role", role.as_str(), "content", text.as_str()];
         let tokens = tokens.iter().map(|part| crate::estimate::estimate_tokens(part)).sum();
@@ -235,7 +235,7 @@ impl Message {
         Message { role, content: vec![ContentBlock::Text(text)], dict: Dict::Text, tokens, strings }
     }
 
-    /// Whether the dict names the user as the one who speaks.
+    /// Returns whether the dict has the role `user`.
     pub(crate) fn is_from_user(&self) -> bool {
         match &self.dict {
             Dict::Given(value) => str_at(value, "role") == Some("user"),
@@ -244,8 +244,8 @@ impl Message {
         }
     }
 
-    /// Whether the message says nothing, so that every provider would refuse it. `thoughts` says whether those of the model
-    /// are sent.
+    /// Returns whether the message has no content to send, so that every provider would reject it. `thoughts` says
+    /// whether reasoning is sent.
     pub(crate) fn is_blank(&self, thoughts: bool) -> bool {
         let is_unsent = |block: &ContentBlock| match block {
             ContentBlock::Reasoning { .. } => !thoughts,
@@ -255,7 +255,7 @@ impl Message {
         self.content.iter().all(|block| is_blank_text(block) || is_unsent(block))
     }
 
-    /// What the message says of a text's place in the provider's cache, where it says so.
+    /// Returns the `cache_control` of the text block `text`, if the message sets it.
     pub(crate) fn cache_mark(&self, text: &str) -> Option<&Value> {
         let Dict::Given(dict) = &self.dict else { return None };
         let mut blocks = crate::json::list_at(dict, "content").iter();
@@ -263,7 +263,7 @@ impl Message {
         block.get("cache_control").filter(|mark| mark.is_object())
     }
 
-    /// Whether a part of the message is a picture.
+    /// Returns whether the message contains an image.
     pub(crate) fn has_image(&self) -> bool {
         self.content.iter().any(|block| match block {
             ContentBlock::Image(_) => true,
@@ -272,12 +272,12 @@ impl Message {
         })
     }
 
-    /// Whether the message holds the result of a tool.
+    /// Returns whether the message contains a tool result.
     pub(crate) fn holds_result(&self) -> bool {
         self.content.iter().any(|block| matches!(block, ContentBlock::ToolResult { .. }))
     }
 
-    /// Whether a picture stands in the message itself, outside of results of tools.
+    /// Returns whether the message itself contains an image, outside of tool results.
     pub(crate) fn shows_image(&self) -> bool {
         self.content.iter().any(|block| matches!(block, ContentBlock::Image(_)))
     }
@@ -315,10 +315,10 @@ impl Message {
     }
 }
 
-/// Reads a message dict in the light of the messages before it.
+/// Parses a message dict in the context of the messages before it.
 ///
 /// # Errors
-/// An image without source or type.
+/// An image has no source or type.
 pub(crate) fn read(value: Value, earlier: &[Rc<Message>]) -> Result<Message, OptionError> {
     let (role, mut content) = read_message(&value, earlier)?;
     for block in &mut content {
@@ -335,7 +335,8 @@ pub(crate) fn read(value: Value, earlier: &[Rc<Message>]) -> Result<Message, Opt
         Some(Value::Array(_)) => Dict::Blocks,
         _ => Dict::Text,
     };
-    // Providers count their own data in their own way; signatures are long and cost little.
+    // Provider data does not count towards the estimate: signatures are long but cheap, and each provider counts them
+    // differently.
     let unseen = value.get(PROVIDER_DATA).map_or(0, crate::estimate::estimate_json);
     let tokens = crate::estimate::estimate_json(&value).saturating_sub(unseen);
     let mut strings = (0, 0);
@@ -347,7 +348,7 @@ pub(crate) fn read(value: Value, earlier: &[Rc<Message>]) -> Result<Message, Opt
     Ok(message)
 }
 
-/// Puts the blocks of a message in the order of its parts. Blocks that no part names stand behind.
+/// Sorts the blocks of a message into the order of its parts. Blocks without a part come last.
 fn arranged(content: Vec<ContentBlock>, parts: &[Value]) -> Vec<ContentBlock> {
     let mut rest: Vec<Option<ContentBlock>> = content.into_iter().map(Some).collect();
     let mut out = Vec::with_capacity(rest.len() + parts.len());
@@ -376,10 +377,10 @@ fn arranged(content: Vec<ContentBlock>, parts: &[Value]) -> Vec<ContentBlock> {
     out
 }
 
-/// Reads the blocks of a message's content.
+/// Parses the blocks of a message's content.
 ///
 /// # Errors
-/// An image without source or type.
+/// An image has no source or type.
 pub(crate) fn read_blocks(content: &Value) -> Result<Vec<ContentBlock>, OptionError> {
     let mut out = Vec::new();
     match content {
@@ -401,7 +402,7 @@ fn count_strings(value: &Value, counts: &mut (usize, usize)) {
     }
 }
 
-/// Whether two values are written with the same bytes: the order of keys counts.
+/// Returns whether two values have the same JSON bytes, including the order of keys.
 fn identical(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => {
@@ -468,7 +469,7 @@ fn read_message(value: &Value, earlier: &[Rc<Message>]) -> Result<(Role, Vec<Con
         Some(Value::String(text)) => content.push(ContentBlock::Text(text.clone())),
         Some(other) => content.extend(read_blocks(other)?),
     }
-    // Reasoning blocks repeat the field of the same name.
+    // The first block repeats the reasoning of the `reasoning` field.
     if content.iter().filter(|b| matches!(b, ContentBlock::Reasoning { .. })).count() > 1
         && str_at(value, "reasoning").is_some()
     {
@@ -486,7 +487,7 @@ fn read_message(value: &Value, earlier: &[Rc<Message>]) -> Result<(Role, Vec<Con
         content.push(ContentBlock::Image(image));
     }
     if role == Role::Assistant {
-        // The content may hold the same calls as blocks.
+        // The content may contain the same calls as blocks.
         let in_blocks = content.len();
         for (n, call) in crate::json::list_at(value, "tool_calls").iter().enumerate() {
             let function = call.get("function").unwrap_or(call);
@@ -500,7 +501,7 @@ fn read_message(value: &Value, earlier: &[Rc<Message>]) -> Result<(Role, Vec<Con
     Ok((role, content))
 }
 
-/// Whether a result says that the tool failed.
+/// Returns whether a result is marked as a failure.
 fn is_failure(result: &Value) -> bool {
     result.get("is_error") == Some(&Value::Bool(true))
 }
@@ -552,7 +553,7 @@ fn read_block(block: &Value, out: &mut Vec<ContentBlock>) -> Result<(), OptionEr
     Ok(())
 }
 
-/// The call that a result without an id answers: results come in the order of the calls.
+/// Returns the id of the call that a result without an id answers, assuming that results are in the order of the calls.
 fn open_call_id(earlier: &[Rc<Message>], name: &str) -> Option<String> {
     let turn = earlier.iter().rposition(|m| m.tool_calls().any(|c| c.name == name))?;
     let answers = earlier[turn + 1..].iter().flat_map(|m| &m.content);
@@ -567,13 +568,13 @@ fn open_call_id(earlier: &[Rc<Message>], name: &str) -> Option<String> {
     open.map(|c| c.id.clone())
 }
 
-/// The tool that a call of this id was for.
+/// Returns the name of the tool that was called with an id.
 fn called_name(earlier: &[Rc<Message>], id: &str) -> Option<String> {
     earlier.iter().rev().flat_map(|m| m.tool_calls()).find(|c| c.id == id).map(|c| c.name.clone())
 }
 
-/// Parses the JSON text of a call's arguments; text that is not valid JSON becomes a `__parse_error` object
-/// that tool dispatchers turn into an error result.
+/// Parses the JSON source of a call's arguments. Invalid JSON becomes a `__parse_error` object that tool dispatchers
+/// turn into an error result.
 pub(crate) fn parse_arguments(text: &str) -> Value {
     if text.trim().is_empty() {
         return json!({});
@@ -589,8 +590,8 @@ pub(crate) fn parse_arguments(text: &str) -> Value {
     }
 }
 
-/// Parses JSON text that is still arriving: as it is, or with its open strings and brackets closed.
-/// `None` when even that gives no value; the text is then shown raw.
+/// Parses JSON that is still arriving: as it is, or with its open strings and brackets closed. Returns `None` when both
+/// fail; the caller then shows the raw text.
 pub fn parse_partial_arguments(text: &str) -> Option<Value> {
     if let Ok(value) = serde_json::from_str(text) {
         return Some(value);
@@ -621,7 +622,7 @@ pub fn parse_partial_arguments(text: &str) -> Option<Value> {
     serde_json::from_str(&closed).ok()
 }
 
-/// Returns the content of a tool result as text; media blocks become a short marker.
+/// Returns the content of a tool result as a string; media blocks become a short marker.
 pub fn result_text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
@@ -644,7 +645,7 @@ mod tests {
         Ok(Conversation::from_json(dicts)?.iter().collect())
     }
 
-    /// Message dicts of the usual shapes, with and without something unusual.
+    /// Message dicts of the usual shapes, with and without unusual parts.
     fn dicts() -> impl Strategy<Value = Value> {
         let text = || "[a-z<\\\"ü\n]{0,6}";
         let block = prop_oneof![

@@ -1,4 +1,4 @@
-//! Requests per minute and provider: a sliding window of sixty seconds.
+//! Rate limits in requests per minute, per provider: a sliding window of sixty seconds.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -9,7 +9,7 @@ const WINDOW_MS: i64 = 60_000;
 /// The windows of all providers.
 #[derive(Debug, Default)]
 pub struct RateLimits {
-    /// Limits set by the program; `None` removes one from lower sources.
+    /// Limits set by the program; `None` removes the limits of the environment and the configuration.
     set: RefCell<BTreeMap<String, Option<i64>>>,
     windows: RefCell<BTreeMap<String, VecDeque<i64>>>,
 }
@@ -20,7 +20,7 @@ impl RateLimits {
         self.set.borrow_mut().insert(provider.to_string(), Some(rpm).filter(|n| *n > 0));
     }
 
-    /// Returns the limit in force: the program's, else the environment's, else the configured one.
+    /// Returns the effective limit: the program's, else the environment's, else the configured one.
     pub fn get(&self, provider: &str, env: Option<i64>, configured: Option<i64>) -> Option<i64> {
         if let Some(limit) = self.set.borrow().get(provider) {
             return *limit;
@@ -28,7 +28,7 @@ impl RateLimits {
         env.or(configured).filter(|n| *n > 0)
     }
 
-    /// Takes a permit now, or returns how long to wait before asking again.
+    /// Acquires a permit, or returns the time to wait before the next attempt.
     pub(crate) fn try_acquire(&self, provider: &str, rpm: i64, now_ms: i64) -> Result<(), Duration> {
         let mut windows = self.windows.borrow_mut();
         let window = windows.entry(provider.to_string()).or_default();

@@ -1,8 +1,8 @@
-//! Recording every exchange with a provider, and replaying a run without one.
+//! Records every exchange with a provider, and replays a run without one.
 //!
-//! A cassette is a JSONL file: one exchange per line, in order, those that failed too. Keys and
-//! authorisation headers are never part of it. A replayed request must equal a recorded one; if none is left that does, the error
-//! shows the nearest recorded request and where the two differ.
+//! A cassette is a JSONL file with one exchange per line, in order, including failed ones. It never contains keys or
+//! authorisation headers. A replayed request must equal a recorded one. If no unused recording matches, the error shows
+//! the most similar recorded request and the differences.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::secret::{Secret, redact_url};
 use crate::spread::{hide_spread, without_spread};
 use crate::transport::{HttpRequest, ReplyHead};
 
-/// What the fields of a reply must be whose wrong value would make another reply of it.
+/// The expected types of the fields of a reply for which a wrong type would change the reply.
 const RESPONSE: &[(&str, Expected)] = &[
     ("body", Expected::Only(Shape::Str)),
     ("body_base64", Expected::Only(Shape::Str)),
@@ -33,7 +33,7 @@ const RESPONSE: &[(&str, Expected)] = &[
 /// The content type of Bedrock's streams.
 const EVENT_STREAM: &str = "vnd.amazon.eventstream";
 
-/// Lines of a difference that an error shows.
+/// The maximum number of difference lines in an error.
 const MAX_DIFF: usize = 12;
 
 /// Writes exchanges as lines.
@@ -42,7 +42,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Makes a recorder that hands each line (without its end) to `sink`.
+    /// Creates a recorder that passes each line (without its line feed) to `sink`.
     pub fn new(sink: impl FnMut(&str) + 'static) -> Self {
         Recorder { sink: Box::new(sink) }
     }
@@ -79,8 +79,8 @@ fn hidden(secrets: &[&Secret], text: &str) -> String {
     secrets.iter().fold(text.to_owned(), |text, secret| secret.redact_whole(&text))
 }
 
-/// Hides secrets in every text and name of a value. What is recorded and what is compared with it go through here: a request
-/// with a key in it is the same on both sides.
+/// Redacts secrets in every string and key of a value. Both recorded requests and the requests compared with them are
+/// redacted, so that a request that contains a key still matches.
 fn hide(secrets: &[&Secret], value: &mut Value) {
     match value {
         Value::String(text) => *text = hidden(secrets, text),
@@ -95,9 +95,9 @@ fn hide(secrets: &[&Secret], value: &mut Value) {
     }
 }
 
-/// The body of a reply without secrets: its text, or the bytes of one that is no text.
+/// Returns the body of a reply without secrets: its text, or the bytes of a body that is not text.
 fn hidden_body(secrets: &[&Secret], reply: &Recorded) -> Result<String, Vec<u8>> {
-    // Messages of an event stream have lengths and checksums.
+    // Messages of an event stream have lengths and checksums, which must match the redacted payloads.
     if reply.head.as_ref().is_some_and(|head| head.content_type.contains(EVENT_STREAM)) {
         let hidden = with_payloads(&reply.body, |payloads| {
             hide_spread(secrets, &mut payloads.iter_mut().collect::<Vec<_>>(), reply.is_cut);
@@ -108,7 +108,7 @@ fn hidden_body(secrets: &[&Secret], reply: &Recorded) -> Result<String, Vec<u8>>
         }
     }
     let of_text = |text: &str| {
-        // The end of what was not read to its end may be half a secret.
+        // A truncated body may end with part of a secret.
         let of_end = |text: String, secret: &&Secret| {
             if reply.is_cut { secret.redact(&text) } else { secret.redact_whole(&text) }
         };
@@ -125,13 +125,13 @@ fn hidden_body(secrets: &[&Secret], reply: &Recorded) -> Result<String, Vec<u8>>
     Err(chunks.flat_map(|chunk| [of_text(chunk.valid()).as_bytes(), chunk.invalid()].concat()).collect())
 }
 
-/// A body as a value.
+/// Parses a body as JSON; null if it is not JSON.
 fn json_of(body: &Payload) -> Value {
     serde_json::from_slice(&body.to_bytes()).unwrap_or_default()
 }
 
-/// What makes two requests the same: method, address, body, and the headers that change what a provider
-/// does. Others may be secret.
+/// Returns the parts of a request that must match: method, URL, body, and the headers that change the provider's
+/// behaviour. Other headers may contain secrets.
 fn request_json(request: &HttpRequest<'_>) -> Value {
     let mut out = json!({"method": request.method, "url": redact_url(&request.url),
                          "body": request.body.as_ref().map(json_of)});
@@ -148,16 +148,16 @@ fn request_json(request: &HttpRequest<'_>) -> Value {
     out
 }
 
-/// What came back for a request.
+/// The reply to a request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Recorded {
-    /// Status and headers, once they were there.
+    /// Status and headers, if they arrived.
     pub(crate) head: Option<ReplyHead>,
-    /// The body as far as it was read.
+    /// The part of the body that was read.
     pub(crate) body: Vec<u8>,
-    /// What broke the exchange off.
+    /// The error that ended the exchange.
     pub(crate) failure: Option<LlmError>,
-    /// The body was not read to its end.
+    /// Whether the body was not read to its end.
     pub(crate) is_cut: bool,
 }
 
@@ -200,7 +200,7 @@ impl Recorded {
     }
 }
 
-/// Recorded exchanges, each of which is used once.
+/// Recorded exchanges, each used once.
 #[derive(Debug, Default)]
 pub struct Tape {
     entries: Vec<Entry>,
@@ -214,10 +214,10 @@ struct Entry {
 }
 
 impl Tape {
-    /// Reads a cassette.
+    /// Parses a cassette.
     ///
     /// # Errors
-    /// A line is no exchange.
+    /// A line is not a valid exchange.
     pub fn parse(text: &str) -> Result<Tape, String> {
         let mut entries = Vec::new();
         for (n, line) in text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {
@@ -232,7 +232,7 @@ impl Tape {
         Ok(Tape { entries })
     }
 
-    /// Returns how many exchanges were not used.
+    /// Returns the number of unused exchanges.
     pub fn unused(&self) -> usize {
         self.entries.iter().filter(|entry| !entry.used).count()
     }
@@ -274,13 +274,13 @@ impl Tape {
         let url = redact_url(&request.url);
         let message = format!("replay: no recorded request matches this one to {url}; {detail}");
         let mut error = LlmError::new(Category::Generic, message);
-        // The same request will not be there the next time either, whatever words it holds.
+        // A retry cannot succeed either, whatever phrases the message contains.
         (error.kind, error.reason) = (Kind::Terminal, "unknown");
         Err(error)
     }
 }
 
-/// How often each word of a text occurs.
+/// Counts how often each word of a text occurs.
 fn counted(text: &str) -> BTreeMap<&str, usize> {
     let mut counts = BTreeMap::new();
     for word in text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
@@ -289,8 +289,8 @@ fn counted(text: &str) -> BTreeMap<&str, usize> {
     counts
 }
 
-/// How many words a recorded request has more or fewer than the one that is made. Prompts are each one text, in one place of
-/// the body: only their words tell which is the one that was edited.
+/// Returns the number of words by which a recorded request differs from the current one. A prompt is a single string in
+/// the body, so only its words can tell which recorded prompt was edited.
 fn unlike(made: &BTreeMap<&str, usize>, recorded: &Value) -> usize {
     let text = recorded.to_string();
     let recorded = counted(&text);
@@ -300,7 +300,7 @@ fn unlike(made: &BTreeMap<&str, usize>, recorded: &Value) -> usize {
     more(made, &recorded) + more(&recorded, made)
 }
 
-/// Lists where two values differ, one line per leaf and side.
+/// Lists the differences between two values, one line per leaf and side.
 fn diff(recorded: &Value, made: &Value) -> Vec<String> {
     let mut out = Vec::new();
     diff_at("", recorded, made, &mut out);

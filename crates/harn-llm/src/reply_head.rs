@@ -1,6 +1,6 @@
-//! What a server says of a reply before its body.
+//! The head of a reply: status and headers.
 
-/// Status line and the headers that matter.
+/// Status line and the relevant headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplyHead {
     /// Status code.

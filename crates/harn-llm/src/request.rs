@@ -1,4 +1,4 @@
-//! A call that is ready to go out: the route is chosen, every option is settled.
+//! A call that is ready to be sent: its route and all options are resolved.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,26 +16,26 @@ use crate::secret::{Secret, is_secret_header, redact_url};
 use crate::tools::{NativeTools, ToolChoice};
 use crate::wire::style::WireStyle;
 
-/// Where a request goes and how it is authorised.
+/// The destination of a request and its authorisation.
 #[derive(Clone)]
 pub struct Route {
     /// The provider.
     pub provider: String,
     /// The model id.
     pub model: String,
-    /// Whether the model is only the provider's default.
+    /// Whether the model is the provider's default.
     pub model_is_default: bool,
-    /// What the route can do.
+    /// The capabilities of the route.
     pub caps: Capabilities,
     /// The wire format.
     pub style: WireStyle,
-    /// Whose habits the server has.
+    /// The dialect of the server.
     pub dialect: Dialect,
-    /// Base address without a slash at the end.
+    /// Base URL without a trailing slash.
     pub base_url: String,
-    /// The rules for its connections, when the program chose the address.
+    /// The egress rules for its connections, when the program supplied the URL.
     pub egress: Option<Arc<Egress>>,
-    /// The region of a cloud that the configuration names.
+    /// The cloud region from the configuration.
     pub region: Option<String>,
     /// Path of chat requests.
     pub endpoint: String,
@@ -43,9 +43,9 @@ pub struct Route {
     pub completion_endpoint: Option<String>,
     /// Authorisation header (name and value) when a key is used.
     pub auth: Option<(String, Secret)>,
-    /// The key itself, to be hidden wherever a reply repeats it.
+    /// The key itself, which is redacted wherever a reply echoes it.
     pub key: Option<Secret>,
-    /// Headers added to every request; they may authorise, too.
+    /// Headers added to every request; they may contain credentials.
     pub extra_headers: Vec<(String, Secret)>,
 }
 
@@ -62,35 +62,35 @@ impl fmt::Debug for Route {
 }
 
 impl Route {
-    /// Returns the headers added to every request that do not authorise.
+    /// Returns the headers added to every request that do not contain credentials.
     pub(crate) fn plain_headers(&self) -> Vec<(String, String)> {
         let plain = self.extra_headers.iter().filter(|(name, _)| !is_secret_header(name));
         plain.map(|(name, value)| (name.clone(), value.reveal().to_string())).collect()
     }
 
-    /// Returns the headers that authorise: the key's, and those of the configuration that are named so.
+    /// Returns the headers with credentials: that of the key, and those of the configuration with a secret name.
     pub(crate) fn secret_headers(&self) -> Vec<(String, Secret)> {
         let more = self.extra_headers.iter().filter(|(name, _)| is_secret_header(name));
         self.auth.iter().chain(more).cloned().collect()
     }
 
-    /// Returns everything that must not be shown: the headers that authorise, and the key.
+    /// Returns everything that must be redacted: the headers with credentials, and the key.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = Secret> + '_ {
         self.secret_headers().into_iter().map(|(_, secret)| secret).chain(self.key.clone())
     }
 
-    /// Hides the secrets of the route in a text. Whoever cuts a text hides first: half a key is one, too.
+    /// Redacts the secrets of the route in a string. Redact before you truncate: a truncated key would not be found.
     pub(crate) fn hide(&self, text: &str) -> String {
         self.secrets().fold(text.to_string(), |text, secret| secret.redact(&text))
     }
 
-    /// Bytes of the longest secret: so many more have to be read before a cut.
+    /// Returns the bytes of the longest secret. Before truncating, the caller reads that many bytes beyond the limit.
     pub(crate) fn longest_secret(&self) -> usize {
         self.secrets().map(|secret| secret.reveal().len()).max().unwrap_or(0)
     }
 
-    /// Joins base and path with exactly one slash; a base that already ends with the path's first
-    /// segment (`…/v1` and `/v1/…`) does not get it twice. Parameters of the base stay behind the path.
+    /// Joins base URL and path with exactly one slash. When the base already ends with the path's first segment (`…/v1`
+    /// and `/v1/…`), the segment is not repeated. The query of the base comes after the path.
     pub fn url(&self, path: &str) -> String {
         if let Some((base, _)) = self.base_url.split_once('#') {
             return Route { base_url: base.to_string(), ..self.clone() }.url(path);
@@ -110,36 +110,36 @@ impl Route {
     }
 }
 
-/// How a route is asked for JSON.
+/// The mechanism by which a route is asked for JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputChannel {
-    /// Not at all, or by words in the system text.
+    /// None, or only instructions in the system prompt.
     None,
-    /// `response_format` and its relatives.
+    /// `response_format` and its variants.
     Native,
-    /// The format of the reply where the model has one, else a forced tool named `json_response`.
+    /// The model's native reply format if it has one, else a forced tool named `json_response`.
     Tool,
     /// Ollama's `format`.
     Format,
 }
 
-/// What JSON a route is asked for.
+/// The structured output that a route is asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutputPlan {
-    /// By which means.
+    /// The mechanism.
     pub channel: OutputChannel,
     /// JSON Schema of the reply; `None` means any object.
     pub schema: Option<Value>,
-    /// Whether the provider shall enforce the schema strictly.
+    /// Whether the provider enforces the schema strictly.
     pub strict: bool,
-    /// Description of the tool that stands for the reply.
+    /// Description of the tool that represents the reply.
     pub tool_description: String,
-    /// Whether the model can be made to call that tool.
+    /// Whether the model can be forced to call that tool.
     pub forces_tool: bool,
 }
 
 impl OutputPlan {
-    /// Returns a plan that asks for nothing.
+    /// Returns a plan without structured output.
     pub fn none() -> OutputPlan {
         OutputPlan {
             channel: OutputChannel::None,
@@ -151,48 +151,48 @@ impl OutputPlan {
     }
 }
 
-/// A request in neutral form; `wire` turns it into each provider's own.
+/// A request in neutral form; `wire` converts it to each provider's format.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Where it goes.
+    /// Its route.
     pub route: Route,
-    /// System text.
+    /// The system prompt.
     pub system: Option<String>,
-    /// Whether system messages of the list are part of `system` already.
+    /// Whether the system messages of the list are already part of `system`.
     pub system_hoisted: bool,
     /// The conversation.
     pub messages: Conversation,
-    /// Native tools as recorded (meta-tools included).
+    /// Native tools, as recorded (including meta-tools).
     pub tools: NativeTools,
     /// Which tool may or must be called.
     pub tool_choice: Option<ToolChoice>,
-    /// Limit of the reply; zero or less leaves it to the provider.
+    /// Token limit of the reply; with zero or less the provider decides.
     pub max_tokens: i64,
-    /// How tokens are drawn.
+    /// Sampling options.
     pub sampling: Sampling,
-    /// Reasoning.
+    /// Thinking options.
     pub thinking: Thinking,
-    /// Interleaved thinking asked for.
+    /// Whether interleaved thinking is requested.
     pub interleaved_thinking: bool,
     /// Beta features of the call.
     pub beta_features: Vec<String>,
-    /// Prompt caching.
+    /// Whether prompt caching is requested.
     pub cache: bool,
     /// Text that the reply must continue.
     pub prefill: Option<String>,
-    /// JSON asked for.
+    /// Structured output.
     pub output: OutputPlan,
-    /// Streaming transport.
+    /// Whether the reply is streamed.
     pub stream: bool,
-    /// Whole request.
+    /// Timeout of the whole request.
     pub timeout: Duration,
-    /// Longest silence inside a stream, when limited.
+    /// Maximum time between two chunks of a stream, if limited.
     pub idle_timeout: Option<Duration>,
-    /// Most bytes of a reply body or stream line.
+    /// Maximum bytes of a reply body or stream line.
     pub max_response_bytes: usize,
-    /// Keys merged into the body last.
+    /// Keys that are merged into the body last.
     pub overrides: Object,
-    /// Settings that only Ollama has.
+    /// Settings specific to Ollama.
     pub ollama: OllamaSettings,
 }
 
@@ -205,7 +205,7 @@ pub struct OllamaSettings {
     pub keep_alive: Value,
     /// Whether the caller or the environment set any of them.
     pub customised: bool,
-    /// Silence after which warming up is announced.
+    /// Time without data after which a notice about loading the model is shown.
     pub unload_grace: Option<Duration>,
 }
 

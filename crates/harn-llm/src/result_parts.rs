@@ -1,11 +1,11 @@
-//! Results of tools, split into text and media.
+//! Tool results, split into text and media.
 
 use harn_value::Data as Value;
 
 use crate::media::{block_text, image_notice, is_media};
 use crate::message::{ContentBlock, read_blocks};
 
-/// A result of a tool: its text, and its images and documents.
+/// A tool result: its text, and its images and documents.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ResultParts {
     /// All text, joined by line feeds.
@@ -15,7 +15,7 @@ pub(crate) struct ResultParts {
 }
 
 impl ResultParts {
-    /// Reads the content of a result. Blocks that are no valid image or document become text.
+    /// Parses the content of a tool result. Blocks that are not a valid image or document become text.
     pub(crate) fn of(content: &Value) -> ResultParts {
         let Some(blocks) = content.as_array().filter(|blocks| blocks.iter().any(is_media)) else {
             return ResultParts { text: crate::message::result_text(content), media: Vec::new() };
@@ -30,7 +30,7 @@ impl ResultParts {
         ResultParts { text: texts.join("\n"), media }
     }
 
-    /// Puts a notice in place of each image, for models that do not accept them.
+    /// Replaces each image with a notice, for models that do not accept images.
     pub(crate) fn without_images(&mut self) {
         let (media, text) = (&mut self.media, &mut self.text);
         media.retain(|block| {
@@ -43,7 +43,7 @@ impl ResultParts {
         });
     }
 
-    /// Returns the text with a marker per image or document, for formats that carry them in the message that follows.
+    /// Returns the text with a marker per image or document, for formats that send media in the next message.
     pub(crate) fn marked(&self) -> String {
         let marks = self.media.iter().map(|block| match block {
             ContentBlock::Image(_) => "[image in the next message]",
@@ -59,7 +59,8 @@ mod tests {
     use super::*;
     use harn_value::json;
 
-    /// The messages of a request with a result that holds an image and a document, after an assistant's call.
+    /// Returns the messages of a request that ends with an assistant's call and its result, which contains an image and
+    /// a document.
     fn messages(provider: &str, model: &str, key: &str) -> Value {
         let history = json!({"messages": [
             {"role": "user", "content": "go"},

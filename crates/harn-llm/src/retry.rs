@@ -1,12 +1,12 @@
-//! When to try again, and how long to wait before.
+//! Decides whether a call is retried, and after which delay.
 
 use std::time::Duration;
 
 use crate::error::{Kind, LlmError};
 use crate::event::{EMPTY, MALFORMED_CALL};
 
-/// Returns how long to wait before retry `n` (counted from one): what the server asks for, else a doubling time that `seed`
-/// lengthens by up to a quarter, so that clients that failed together do not come back together.
+/// Returns the delay before retry `n` (counted from one): the delay that the server requests, else an exponential
+/// backoff. `seed` adds up to a quarter of jitter, so that clients that failed together do not retry together.
 pub fn delay(error: &LlmError, n: u32, backoff_ms: u64, seed: &str) -> Duration {
     if let Some(ms) = error.retry_after_ms {
         return Duration::from_millis(ms);
@@ -17,23 +17,23 @@ pub fn delay(error: &LlmError, n: u32, backoff_ms: u64, seed: &str) -> Duration 
     Duration::from_millis(wait.saturating_add(jitter))
 }
 
-/// Returns whether the failure may pass when the call is tried again.
+/// Returns whether a retry may succeed.
 pub(crate) fn is_transient(error: &LlmError) -> bool {
     error.kind == Kind::Transient
 }
 
-/// Returns whether the model replied, but without an answer: with nothing, or with a call that its provider could not read.
-/// The last such reply is the result.
+/// Returns whether the model replied without an answer: with an empty reply, or with a call that its provider could not
+/// parse. The last such reply becomes the result.
 pub(crate) fn is_without_answer(error: &LlmError) -> bool {
     matches!(error.reason, EMPTY | MALFORMED_CALL)
 }
 
-/// Returns whether the reply holds nothing and reports no tokens, as gateways answer when the server behind them fails.
+/// Returns whether the reply is empty and reports no tokens. Gateways reply this way when their upstream server fails.
 pub(crate) fn is_uncounted(error: &LlmError) -> bool {
     error.reason == EMPTY && error.partial_usage.is_none_or(|usage| usage.output.unwrap_or(0) == 0)
 }
 
-/// Returns whether the failure is a reply that counted tokens but held nothing.
+/// Returns whether the failure is an empty reply that reports tokens.
 pub(crate) fn is_empty_completion(error: &LlmError) -> bool {
     let m = &error.message;
     m.contains("delivered no content") && (m.contains("completion_tokens=") || m.contains("eval_count="))

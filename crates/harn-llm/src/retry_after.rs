@@ -1,10 +1,10 @@
-//! When a server wants to be asked again.
+//! Parses the retry delay that a server requests.
 
-/// Longest wait a provider can ask for, in milliseconds.
+/// The maximum delay that a provider can request, in milliseconds.
 const MAX_HINT_MS: u64 = 60_000;
 
-/// Reads a `retry-after` value: seconds (fractions allowed) or an HTTP date. Returns milliseconds,
-/// at most a minute; the past is zero.
+/// Parses a `retry-after` value: seconds (fractions allowed) or an HTTP date. Returns milliseconds, at most one minute;
+/// times in the past yield zero.
 pub(crate) fn parse_retry_after(hint: &str, now_ms: i64) -> Option<u64> {
     let hint = hint.trim();
     if let Ok(seconds) = hint.parse::<f64>() {
@@ -20,7 +20,8 @@ pub(crate) fn parse_retry_after(hint: &str, now_ms: i64) -> Option<u64> {
     Some(u64::try_from(wait.max(0)).unwrap_or(MAX_HINT_MS).min(MAX_HINT_MS))
 }
 
-/// Reads the wait of Google's `RetryInfo` in the body of an error, such as `"retryDelay": "1.5s"`. Returns milliseconds.
+/// Parses the delay of Google's `RetryInfo` in the body of an error, such as `"retryDelay": "1.5s"`. Returns
+/// milliseconds.
 pub(crate) fn retry_info(body: &str) -> Option<u64> {
     let (_, rest) = body.split_once("\"retryDelay\"")?;
     let value = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
@@ -28,11 +29,11 @@ pub(crate) fn retry_info(body: &str) -> Option<u64> {
     seconds.parse::<f64>().ok().and_then(|_| parse_retry_after(seconds, 0))
 }
 
-/// Finds a `retry-after:` hint inside the text of an error.
+/// Finds a `retry-after:` hint in an error message.
 pub(crate) fn hint_in_message(message: &str, now_ms: i64) -> Option<u64> {
     let lower = message.to_lowercase();
     let at = lower.find("retry-after:")? + "retry-after:".len();
-    // Lower-casing may change lengths outside ASCII, so the position is looked up again.
+    // Lower-casing may change the length of non-ASCII text, so the offset may not be valid in `message`.
     let tail = message.get(at..).unwrap_or(&lower[at..]);
     let line = tail.lines().next().unwrap_or_default().trim();
     let value = line.split([')', ';']).next().unwrap_or_default().trim();

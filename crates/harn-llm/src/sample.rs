@@ -1,4 +1,4 @@
-//! Requests for tests of wire formats.
+//! Sample requests for tests of wire formats.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::conversation::Conversation;
 use crate::options::{CallOptions, request_messages};
 use crate::request::{MAX_RESPONSE_BYTES, OllamaSettings, OutputChannel, OutputPlan, Request, Route};
 
-/// A request to `provider`/`model` with the given options and a prompt of `hi`.
+/// Returns a request to `provider`/`model` with the given options and the prompt `hi`.
 pub(crate) fn request(provider: &str, model: &str, options: Value) -> Request {
     let o = CallOptions::from_json(&options).unwrap();
     let mut caps = CapabilityMatrix::shipped().lookup(provider, model);

@@ -1,17 +1,18 @@
-//! Secrets in data: [`harn_system::secret`] says what one is.
+//! Redacts secrets in data; see [`harn_system::secret`].
 
 pub use harn_system::secret::{FIELD_WORDS, Secret, is_secret_header, redact_url};
 
-/// Shorter ones are looked for in errors only.
+/// Shorter secrets are redacted in errors only.
 const MIN_IN_ANSWERS: usize = 8;
 
-/// Hides secrets in data.
+/// Redacts secrets in data.
 pub trait RedactData {
-    /// Hides the secret in every string of an answer, and returns whether it was there. Answers are data that a program works
-    /// with: what is shorter than a key is left, and so is the end of a string that looks like the beginning of one.
+    /// Redacts the secret in every string of an answer, and returns whether it occurred. Answers are data that a
+    /// program processes, so secrets shorter than a key are not redacted, and neither is a string's end that looks like
+    /// the beginning of a secret.
     fn redact_answer(&self, answer: &mut harn_value::Data) -> bool;
 
-    /// Hides the secret in every string of a value.
+    /// Redacts the secret in every string of a value.
     fn redact_value(&self, value: &mut harn_value::Data);
 }
 

@@ -1,4 +1,4 @@
-//! AWS Signature Version 4, for the one service that wants it.
+//! AWS Signature Version 4, for Amazon Bedrock.
 
 use sha2::{Digest, Sha256};
 use url::Url;
@@ -31,11 +31,11 @@ fn hmac(key: &[u8], text: &[u8]) -> Vec<u8> {
     sha256(&[pad(0x5c), inner].concat())
 }
 
-/// Returns (`20150830`, `20150830T123600Z`) of a time in milliseconds since the Unix epoch.
+/// Returns date and time (`20150830`, `20150830T123600Z`) of a time in milliseconds since the Unix epoch.
 fn dates(now_ms: i64) -> (String, String) {
     let seconds = now_ms.div_euclid(1000);
     let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Civil date from days since 1970-01-01 (proleptic Gregorian calendar).
+    // Converts days since 1970-01-01 to a date of the proleptic Gregorian calendar.
     let z = days + 719_468;
     let era = z.div_euclid(146_097);
     let doe = z.rem_euclid(146_097);
@@ -50,7 +50,7 @@ fn dates(now_ms: i64) -> (String, String) {
     (date, time)
 }
 
-/// Signs a POST of `body` and returns the headers to add, the last of which is the authorisation.
+/// Signs a POST of `body` and returns the headers to add. The last one is the authorisation.
 pub fn sign(
     url: &Url,
     body: &[u8],
@@ -101,7 +101,7 @@ pub fn sign(
     out
 }
 
-/// Reads a profile out of the text of `~/.aws/credentials`.
+/// Parses a profile from the content of `~/.aws/credentials`.
 pub fn profile(text: &str, name: &str) -> Option<Credentials> {
     let mut inside = false;
     let (mut access, mut secret, mut token) = (None, None, None);

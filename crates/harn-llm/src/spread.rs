@@ -1,5 +1,5 @@
-//! Secrets that a server repeats in pieces: a stream cuts a text anywhere, also inside a key, and whoever joins the pieces has
-//! the key.
+//! Redacts secrets that a server echoes in several chunks. A stream may be split anywhere, including inside a key, and
+//! joining the chunks would reveal it.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,19 @@ use harn_value::Data as Value;
 use crate::secret::Secret;
 use crate::sse::{Framer, Framing};
 
-/// Returns the body of a reply without the secrets that its messages hold together, or `None` when they hold none. `is_cut`
-/// tells that the body was not read to its end: then half a secret may stand there.
+/// Returns the body of a reply with the secrets redacted that span its messages, or `None` when there are none.
+/// `is_cut` says that the body was not read to its end; then it may end with part of a secret.
 pub(crate) fn without_spread(secrets: &[&Secret], body: &str, is_cut: bool) -> Option<String> {
     let mut reply = Reply::read(body);
     let mut values: Vec<&mut Value> = reply.messages.iter_mut().filter_map(Message::value).collect();
     hide_spread(secrets, &mut values, is_cut).then(|| reply.written())
 }
 
-/// Hides the secrets that messages hold together; returns whether they held any.
+/// Redacts secrets that span messages; returns whether there were any.
 pub(crate) fn hide_spread(secrets: &[&Secret], messages: &mut [&mut Value], is_cut: bool) -> bool {
     let mut found = false;
     for secret in secrets {
-        // What is joined of a format depends on it: texts of one name, or those of one name and one index.
+        // Depending on the format, chunks belong together if they have the same name, or the same name and index.
         for by_index in [false, true] {
             let mut texts = BTreeMap::new();
             for value in messages.iter_mut() {
@@ -35,14 +35,14 @@ pub(crate) fn hide_spread(secrets: &[&Secret], messages: &mut [&mut Value], is_c
 }
 
 struct Reply {
-    /// `None` for one value that is no stream.
+    /// `None` for a single value that is not a stream.
     framing: Option<Framing>,
     messages: Vec<Message>,
 }
 
 enum Message {
     Json(Value),
-    /// Words of the protocol, or a message that was cut.
+    /// A protocol line, or a truncated message.
     Other(String),
 }
 
@@ -79,7 +79,7 @@ impl Reply {
         let mut messages = Vec::new();
         let mut framer = Framer::new(framing, usize::MAX);
         let mut take = |text: &str| messages.push(Message::read(text));
-        // Nothing is too long.
+        // The limit is never exceeded.
         let _ = framer.feed(body.as_bytes(), &mut take);
         framer.finish(&mut take);
         Reply { framing: Some(framing), messages }
@@ -97,7 +97,7 @@ impl Reply {
     }
 }
 
-/// Sorts the texts of a message by where they stand, whatever their place in a list.
+/// Groups the strings of a message by their path, ignoring list positions.
 fn gather<'v>(
     value: &'v mut Value,
     path: String,
@@ -137,7 +137,7 @@ mod tests {
         let end = ["key sk-liv", "E-abc", "", "def-7788 and ü sk-l", "ive-abcdef-7788", "!"];
         assert_eq!(hidden(&of(&end), false), Some(of(&["key ***", "", "", " and ü ***", "", "!"])));
         assert_eq!(hidden(&of(&["key sk-live", "-other"]), false), None);
-        // What came of a text that was cut may be half a key.
+        // A truncated body may end with part of a key.
         assert_eq!(hidden(&of(&["key sk-li", "ve-ab"]), false), None);
         assert_eq!(hidden(&of(&["key sk-li", "ve-ab"]), true), Some(of(&["key ***", ""])));
     }
@@ -155,7 +155,7 @@ mod tests {
         };
         assert_eq!(hidden(&whole("sk-live-abc", "def-7788"), false), Some(whole("***", "")));
         assert_eq!(hidden(&whole("\\u0073k-live-abcdef-7788", "x"), false), Some(whole("***", "x")));
-        // Two calls whose arguments come by turns.
+        // Two calls whose arguments are interleaved.
         let call = |n: i64, text: &str| {
             format!("data: {{\"index\":{n},\"delta\":{{\"partial_json\":\"{text}\"}}}}\n\n")
         };

@@ -1,7 +1,7 @@
-//! Cutting a byte stream into messages: server-sent events, newline-delimited JSON and Amazon's event streams.
+//! Splits a byte stream into messages: server-sent events, newline-delimited JSON and Amazon's event streams.
 //!
-//! Chunks may be cut anywhere, also inside a character or a line ending; memory is bounded by the
-//! longest line allowed.
+//! Chunks may be split anywhere, including inside a character or a line ending. Memory is bounded by the maximum line
+//! length.
 
 use std::borrow::Cow;
 
@@ -15,18 +15,18 @@ pub enum Framing {
     Sse,
     /// One message per line; a `data:` prefix is tolerated.
     Lines,
-    /// Amazon's binary messages, as JSON with the name of the event as the key.
+    /// Amazon's binary messages, converted to JSON with the event name as the key.
     EventStream,
 }
 
-/// Events longer than this are expected to be separated properly; looking whether a line starts a new
-/// one would cost quadratic time.
+/// Events longer than this must be separated correctly: checking whether a line starts a new event would take quadratic
+/// time.
 const MAX_UNSEPARATED: usize = 16 << 10;
 
-/// The longest id of an event that is remembered.
+/// The maximum length of an event id that is stored.
 const MAX_ID: usize = 1024;
 
-/// Turns chunks into messages.
+/// Splits chunks into messages.
 #[derive(Debug)]
 pub struct Framer {
     framing: Framing,
@@ -35,16 +35,16 @@ pub struct Framer {
     line: Vec<u8>,
     data: String,
     has_data: bool,
-    /// The last byte was a carriage return, so a following newline belongs to the same line end.
+    /// The last byte was a carriage return, so a following line feed belongs to the same line ending.
     after_cr: bool,
-    /// No line has ended yet, so a byte order mark may stand in front.
+    /// No line has ended yet, so there may be a byte order mark.
     at_start: bool,
     last_event_id: Option<String>,
     retry_ms: Option<u64>,
 }
 
 impl Framer {
-    /// Makes a framer for lines and events of at most `limit` bytes.
+    /// Creates a framer for lines and events of at most `limit` bytes.
     pub fn new(framing: Framing, limit: usize) -> Self {
         Framer {
             framing,
@@ -60,12 +60,12 @@ impl Framer {
         }
     }
 
-    /// Returns the id that the stream named last, for `Last-Event-ID`.
+    /// Returns the last event id of the stream, for `Last-Event-ID`.
     pub fn last_event_id(&self) -> Option<&str> {
         self.last_event_id.as_deref()
     }
 
-    /// Returns the pause before a reconnection that the stream asked for, in milliseconds.
+    /// Returns the reconnection delay that the stream requested, in milliseconds.
     pub fn retry_ms(&self) -> Option<u64> {
         self.retry_ms
     }
@@ -75,7 +75,7 @@ impl Framer {
         self.framing
     }
 
-    /// Adds a chunk; `take` gets every message that it completes.
+    /// Processes a chunk and passes every message that it completes to `take`.
     ///
     /// # Errors
     /// A line or message is longer than the limit, or a binary message is corrupt.
@@ -101,7 +101,7 @@ impl Framer {
                 break;
             };
             self.after_cr = rest[at] == b'\r';
-            // A line is copied only when it was cut.
+            // Only a line that spans chunks is copied.
             if self.line.is_empty() {
                 self.end_line(&rest[..at], take);
             } else {
@@ -116,7 +116,7 @@ impl Framer {
         if self.line.len() > self.limit { Err(FrameError::TooLong) } else { Ok(()) }
     }
 
-    /// Ends the stream: what is left counts as complete, as servers often omit the last line end.
+    /// Ends the stream. Remaining data is treated as complete, because servers often omit the last line ending.
     pub fn finish(&mut self, take: &mut dyn FnMut(&str)) {
         if !self.line.is_empty() {
             self.end_cut_line(take);
@@ -132,7 +132,7 @@ impl Framer {
     }
 
     fn end_line(&mut self, line: &[u8], take: &mut dyn FnMut(&str)) {
-        // Checking is several times faster than repairing, which is hardly ever needed.
+        // Validation is several times faster than lossy conversion, which is rarely needed.
         let line = str::from_utf8(line).map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed);
         let mut line = line.as_ref();
         if std::mem::take(&mut self.at_start) {
@@ -151,8 +151,8 @@ impl Framer {
                     self.end_event(take);
                 } else if let Some(value) = line.strip_prefix("data:") {
                     let value = value.strip_prefix(' ').unwrap_or(value);
-                    // Some servers omit the blank line between events: a value that is complete by
-                    // itself does not take another one in.
+                    // Some servers omit the blank line between events, so a value that is complete JSON ends before the
+                    // next `data:` line.
                     if self.has_data
                         && self.data.len() <= MAX_UNSEPARATED
                         && serde_json::from_str::<serde::de::IgnoredAny>(&self.data).is_ok()
@@ -165,7 +165,7 @@ impl Framer {
                     self.data.push_str(value);
                     self.has_data = true;
                 } else if let Some(id) = line.strip_prefix("id:") {
-                    // It goes into a header.
+                    // Restricted to characters that are valid in a header.
                     let id = id.strip_prefix(' ').unwrap_or(id);
                     if id.len() <= MAX_ID && id.bytes().all(|byte| byte.is_ascii_graphic()) {
                         self.last_event_id = Some(id.to_owned()).filter(|id| !id.is_empty());
@@ -173,7 +173,7 @@ impl Framer {
                 } else if let Some(retry) = line.strip_prefix("retry:") {
                     self.retry_ms = retry.trim().parse().ok().or(self.retry_ms);
                 }
-                // `event:` and comments say nothing that the data does not.
+                // `event:` lines and comments are ignored because the data contains the same information.
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Tool definitions: reading the `tools` option and writing the schemas that travel with a request.
+//! Tool definitions: parses the `tools` option and serializes the schemas of a request.
 
 use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
@@ -14,31 +14,32 @@ use crate::wire::names::wire_name;
 pub use crate::wire::style::ToolShape;
 use crate::wire::style::WireStyle;
 
-/// Where a definition says what its arguments are. The later names are those of providers and of MCP servers.
+/// The keys of a definition that may contain the schema of its arguments. The last two are those of providers and MCP
+/// servers.
 pub const SCHEMA_KEYS: [&str; 3] = ["parameters", "input_schema", "inputSchema"];
 
-/// A tool as a request needs it; handlers stay with the caller.
+/// A tool, as a request needs it; the caller keeps the handler.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolDef {
-    /// The name the model calls.
+    /// The name that the model calls.
     pub name: String,
-    /// What it does.
+    /// The description for the model.
     pub description: String,
     /// JSON Schema of the argument object.
     pub parameters: Value,
     /// JSON Schema of the result, when declared.
     pub output_schema: Option<Value>,
-    /// Whether the schema stays out of sight until a search finds it.
+    /// Whether the schema is withheld until a search finds the tool.
     pub defer_loading: bool,
-    /// Group of deferred tools, for providers that have groups.
+    /// Group of deferred tools, for providers that support groups.
     pub namespace: Option<String>,
-    /// Whether the text contract shows it as one line.
+    /// Whether the text contract shows the tool in one line.
     pub compact: bool,
-    /// The MCP server that offers it.
+    /// The MCP server that provides the tool.
     pub mcp_server: Option<String>,
 }
 
-/// Reads the `tools` option: a registry dict, or a list of tool dicts.
+/// Parses the `tools` option: a registry dict, or a list of tool dicts.
 ///
 /// # Errors
 /// The value has another shape.
@@ -62,14 +63,14 @@ fn parse_tool(tool: &Value) -> Result<ToolDef, OptionError> {
     if tool.is_string() {
         return Err(OptionError::new("tools must be declared as tool definition dicts or a tool_registry"));
     }
-    // A dict in the wire shape of OpenAI is a definition too.
+    // A dict in OpenAI's wire shape is a definition too.
     let inner = tool.get("function").filter(|f| f.is_object()).unwrap_or(tool);
     let name = str_at(inner, "name")
         .filter(|_| tool.is_object())
         .ok_or_else(|| OptionError::new("tools must contain only tool definition dicts"))?;
     let given = SCHEMA_KEYS.iter().find_map(|key| Some((key, present(inner, key)?)));
     if let Some((key, schema)) = given.filter(|(_, schema)| !schema.is_object()) {
-        // Read as no schema, it would offer a tool without arguments.
+        // Treated as a missing schema, it would define a tool without arguments.
         let kind = schema.type_name();
         return Err(OptionError::new(format!("tools: {key} of `{name}` must be a dict, got {kind}")));
     }
@@ -88,7 +89,7 @@ fn parse_tool(tool: &Value) -> Result<ToolDef, OptionError> {
     })
 }
 
-/// What other libraries call a field of a tool, and its name here.
+/// Names of tool fields in other libraries, and their names in Harn.
 const FOREIGN_FIELDS: [(&str, &str); 16] = [
     ("args", "parameters"),
     ("args_schema", "parameters"),
@@ -108,7 +109,8 @@ const FOREIGN_FIELDS: [(&str, &str); 16] = [
     ("schema", "parameters"),
 ];
 
-/// Fields that ask for an approval in other libraries. Passed over, the tool would run without one.
+/// Fields that require an approval in other libraries. They must not be ignored, because the tool would run without
+/// approval.
 const APPROVAL_FIELDS: [&str; 10] = [
     "approval_mode",
     "confirm",
@@ -122,7 +124,7 @@ const APPROVAL_FIELDS: [&str; 10] = [
     "requires_confirmation",
 ];
 
-/// Refuses a field that was meant to be another one: without it the model is offered a different tool.
+/// Rejects a field that is likely a misnamed one, because the tool would silently differ.
 fn check_keys(tool: &str, dict: &Value) -> Result<(), OptionError> {
     let keys = dict.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
     for key in keys {
@@ -146,7 +148,7 @@ fn check_keys(tool: &str, dict: &Value) -> Result<(), OptionError> {
     Ok(())
 }
 
-/// The fields of a tool that mean something to Harn.
+/// The fields of a tool that Harn supports.
 const TOOL_FIELDS: [&str; 23] = [
     "annotations",
     "compact",
@@ -173,13 +175,13 @@ const TOOL_FIELDS: [&str; 23] = [
     "type",
 ];
 
-/// Whether `parameters` are the schema of the whole argument object, such as servers of tools give.
+/// Returns whether `parameters` is the schema of the whole argument object, as MCP servers define it.
 fn is_complete(parameters: &Value) -> bool {
     str_at(parameters, "type").is_some_and(|word| harn_schema::words::json_or_text(word) == "object")
         && parameters.get("properties").is_none_or(Value::is_object)
 }
 
-/// Refuses slips in parameters that are written one by one: what is no type would be offered as text.
+/// Rejects typos in the types of single parameters, because an unknown type would become a string.
 fn check_parameters(tool: &str, parameters: &Value) -> Result<(), OptionError> {
     if is_complete(parameters) {
         let properties = parameters.get("properties").and_then(Value::as_object);
@@ -191,7 +193,7 @@ fn check_parameters(tool: &str, parameters: &Value) -> Result<(), OptionError> {
     for (name, schema) in parameters.as_object().into_iter().flatten() {
         let place = format!("tools: parameter `{name}` of `{tool}`");
         let slip = match schema {
-            // Other words describe a text.
+            // Any other string is a description of a string parameter.
             Value::String(word) => harn_schema::meant_type(word)
                 .map(|near| format!("{place}: unknown type \"{word}\"; did you mean \"{near}\"?")),
             schema => harn_schema::slip(schema, &place),
@@ -203,7 +205,7 @@ fn check_parameters(tool: &str, parameters: &Value) -> Result<(), OptionError> {
     Ok(())
 }
 
-/// Turns the `parameters` of a tool dict into the JSON Schema of its argument object.
+/// Converts the `parameters` of a tool dict to the JSON Schema of its argument object.
 fn object_schema(parameters: &Value) -> Value {
     let Some(map) = parameters.as_object() else {
         return json!({"type": "object", "properties": {}, "required": [], "additionalProperties": false});
@@ -231,7 +233,7 @@ fn property_schema(schema: &Value) -> Value {
         Value::String(word) => json!({"type": harn_schema::words::json_or_text(word)}),
         Value::Object(map) => {
             let mut out = map.clone();
-            // `required: true/false` is about the parameter, a list is about the keys of an object.
+            // A boolean `required` applies to the parameter, a list to the keys of an object.
             if out.get("required").is_some_and(Value::is_boolean) {
                 out.shift_remove("required");
             }
@@ -241,24 +243,24 @@ fn property_schema(schema: &Value) -> Value {
     }
 }
 
-/// Tools that many calls offer: the definitions, and what formats make of them, exist once. A clone is a pointer.
+/// Tools that many calls share: the definitions and their serializations exist only once. A clone is a pointer.
 #[derive(Clone, Default)]
 pub struct ToolSet(Rc<SetParts>);
 
 #[derive(Default)]
 struct SetParts {
     defs: Vec<ToolDef>,
-    /// The native forms made so far.
+    /// The native shapes created so far.
     native: RefCell<Vec<(ToolShape, NativeTools)>>,
 }
 
 impl ToolSet {
-    /// Makes a set of definitions.
+    /// Creates a set of definitions.
     pub fn new(defs: Vec<ToolDef>) -> ToolSet {
         ToolSet(Rc::new(SetParts { defs, native: RefCell::default() }))
     }
 
-    /// Reads the option `tools`; see [`parse_tools`].
+    /// Parses the option `tools`; see [`parse_tools`].
     ///
     /// # Errors
     /// The value is neither a registry nor a list of tool dicts.
@@ -266,7 +268,7 @@ impl ToolSet {
         parse_tools(value).map(ToolSet::new)
     }
 
-    /// Returns the tools in a native shape; they are made once.
+    /// Returns the tools in a native shape, which is created once.
     pub fn native(&self, shape: ToolShape) -> NativeTools {
         let mut made = self.0.native.borrow_mut();
         if let Some((_, tools)) = made.iter().find(|(own, _)| *own == shape) {
@@ -307,7 +309,7 @@ impl<'a> IntoIterator for &'a ToolSet {
     }
 }
 
-/// Tools in a native shape as they are recorded (meta-tools included). A clone is a pointer.
+/// Tools in a native shape, as recorded (including meta-tools). A clone is a pointer.
 #[derive(Clone, Default)]
 pub struct NativeTools(Rc<NativeParts>);
 
@@ -315,23 +317,24 @@ pub struct NativeTools(Rc<NativeParts>);
 struct NativeParts {
     list: Vec<Value>,
     tokens: OnceCell<i64>,
-    /// The items of the list as a format wrote them last.
+    /// The serialized items of the list, and the wire format for which they were serialized last.
     written: RefCell<Option<(WireStyle, Bytes)>>,
 }
 
 impl NativeTools {
-    /// Makes a list of tool dicts.
+    /// Creates a list of tool dicts.
     pub fn new(list: Vec<Value>) -> NativeTools {
         NativeTools(Rc::new(NativeParts { list, ..NativeParts::default() }))
     }
 
-    /// Returns the estimated tokens of all of them.
+    /// Returns the estimated tokens of all tools.
     pub fn tokens(&self) -> i64 {
         let count = |tool: &Value| crate::estimate::estimate_tokens(&tool.to_string());
         *self.0.tokens.get_or_init(|| self.iter().map(count).sum())
     }
 
-    /// Returns the tools as items of a JSON list, each as `write` makes it. A format writes them once.
+    /// Returns the tools as serialized items of a JSON list, each converted by `write`. They are serialized once per
+    /// wire format.
     pub(crate) fn written(&self, style: WireStyle, write: &dyn Fn(&Value) -> Value) -> Vec<Bytes> {
         let mut kept = self.0.written.borrow_mut();
         if let Some((_, bytes)) = kept.as_ref().filter(|(own, _)| *own == style) {
@@ -365,7 +368,7 @@ impl std::fmt::Debug for NativeTools {
 }
 
 impl ToolDef {
-    /// Returns the native tool dict as it is recorded, with `x-harn-output-schema` and `namespace`.
+    /// Returns the native tool dict as recorded, with `x-harn-output-schema` and `namespace`.
     pub fn to_native(&self, shape: ToolShape) -> Value {
         let mut out = Object::new();
         let output_schema = self.output_schema.clone();
@@ -400,7 +403,7 @@ impl ToolDef {
     }
 }
 
-/// Removes the keys of a recorded native tool that the provider would refuse.
+/// Removes the keys of a recorded native tool that the provider would reject.
 pub(crate) fn strip_for_wire(tool: &Value, shape: ToolShape) -> Value {
     let mut out = tool.clone();
     if let Some(map) = out.as_object_mut() {
@@ -415,7 +418,7 @@ pub(crate) fn strip_for_wire(tool: &Value, shape: ToolShape) -> Value {
             *name = mapped;
         }
         map.shift_remove("x-harn-output-schema");
-        // Namespaces group deferred tools; elsewhere the key is unknown, and refused.
+        // Namespaces group deferred tools; elsewhere the provider rejects the key.
         if shape == ToolShape::Anthropic || map.get("defer_loading") != Some(&Value::Bool(true)) {
             map.shift_remove("namespace");
         }
@@ -426,7 +429,7 @@ pub(crate) fn strip_for_wire(tool: &Value, shape: ToolShape) -> Value {
     out
 }
 
-/// The `tool_choice` option, as the caller wrote it and as each wire format spells it.
+/// The `tool_choice` option, and its form in each wire format.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolChoice {
     /// The model decides.
@@ -437,15 +440,15 @@ pub enum ToolChoice {
     Required,
     /// A call of this tool.
     Tool(String),
-    /// A dict in the provider's own shape.
+    /// A dict in the provider's shape.
     Raw(Value),
 }
 
 impl ToolChoice {
-    /// Reads the option of a call that has these tools.
+    /// Parses the option of a call with these tools.
     ///
     /// # Errors
-    /// The value is no choice, or names a tool that the call does not have.
+    /// The value is not a valid choice, or names a tool that the call does not have.
     pub fn parse(value: &Value, tools: &[ToolDef]) -> Result<ToolChoice, OptionError> {
         match value {
             Value::String(word) => match word.as_str() {

@@ -1,4 +1,4 @@
-//! The configuration as scripts see it: catalogue dicts, introspection, tool formats.
+//! The configuration as programs see it: catalogue dicts, introspection, tool formats.
 
 use harn_value::{Data as Value, json};
 
@@ -13,7 +13,7 @@ fn put<T: Into<Value>>(out: &mut Object, key: &str, value: Option<T>) {
     }
 }
 
-/// Headers as programs see them: those that authorise are only said to be there.
+/// Returns headers with the values of credentials replaced by `***`.
 fn shown_headers(headers: &std::collections::BTreeMap<String, String>) -> Value {
     let shown = |(name, value): (&String, &String)| {
         let value = if crate::secret::is_secret_header(name) { "***" } else { value };
@@ -60,12 +60,13 @@ impl Config {
         names.into_iter().collect()
     }
 
-    /// Returns a provider's price of a thousand tokens: the configured one, else that of its default model.
+    /// Returns a provider's prices per 1,000 tokens, (input, output): the configured ones, or those of its default
+    /// model.
     pub fn cost_per_1k(&self, name: &str) -> Option<(f64, f64)> {
         let table = self.provider(name)?;
         let model = table.default_model.as_deref().unwrap_or_default();
         let pricing = crate::cost::call_pricing(self, name, model)?;
-        // Keeps 0.0025 from becoming 0.0025000000000000001.
+        // Rounds away floating-point noise: 0.0025 must not become 0.0025000000000000001.
         let of = |per_mtok: f64| (per_mtok * 1e6).round() / 1e9;
         Some((of(pricing.input_per_mtok), of(pricing.output_per_mtok)))
     }
@@ -78,7 +79,7 @@ impl Config {
         out
     }
 
-    /// Returns the sorted names of the providers that can be used now.
+    /// Returns the sorted names of the providers that need no key or whose key is set.
     pub fn available_providers(&self, embedder: &dyn Embedder) -> Vec<String> {
         self.file
             .providers
@@ -118,7 +119,7 @@ impl Config {
         }
     }
 
-    /// Returns the tool format that suits a route (or an alias name) best: `native` or `text`.
+    /// Returns the preferred tool format of a route (or an alias): `native` or `text`.
     pub fn tool_format(&self, selector: &str, id: &str, provider: &str, caps: &CapabilityMatrix) -> String {
         let by_name = self.alias(selector).and_then(|a| a.tool_format.clone());
         let by_target = || {
@@ -162,7 +163,7 @@ impl Config {
         out
     }
 
-    /// Returns the dict of `llm_pick_model`: an alias or tier if there is one of that name, else inference.
+    /// Returns the dict of `llm_pick_model`: the alias or tier named `target` if there is one, else an inferred route.
     pub fn pick_model_json(&self, target: &str, provider: Option<&str>, embedder: &dyn Embedder) -> Value {
         let named = provider.and_then(|p| {
             [format!("{p}/{target}"), format!("{p}:{target}")]
@@ -225,7 +226,7 @@ impl Config {
         }
     }
 
-    /// Returns the dict of `llm_info`: what a call without options would use, from environment and defaults.
+    /// Returns the dict of `llm_info`: the route of a call without options, from environment and defaults.
     pub fn info_json(&self, embedder: &dyn Embedder) -> Value {
         let empty = crate::options::CallOptions::from_json(&Value::Null);
         let choice = empty.ok().and_then(|o| self.choose(&o, embedder).ok());

@@ -1,10 +1,10 @@
-//! What a bare model id says about its provider and family.
+//! Infers provider and family from a bare model id.
 
 use super::{Config, Provider};
 use crate::embedder::Embedder;
 
 impl Config {
-    /// Splits `PROVIDER:MODEL`, when the first part is the name or the short name of a known provider.
+    /// Splits `PROVIDER:MODEL` when the first part is the name or the short name of a known provider.
     pub(crate) fn split_prefix<'a>(&'a self, id: &'a str) -> Option<(&'a str, &'a str)> {
         let (head, model) = id.split_once(':')?;
         let short = |provider: &Provider| provider.short_name.as_deref() == Some(head);
@@ -14,18 +14,19 @@ impl Config {
         found.filter(|_| !model.is_empty()).map(|provider| (provider, model))
     }
 
-    /// Removes the leading `PROVIDER:` of an id that is no alias.
+    /// Removes a leading `PROVIDER:` from an id that is not an alias.
     pub fn strip_prefix<'a>(&'a self, id: &'a str) -> &'a str {
         self.split_prefix(id).map_or(id, |(_, model)| model)
     }
 
-    /// Removes the leading `PROVIDER:` of an id that goes to `provider`. Another provider's name may be part of the id:
-    /// Ollama serves models such as `deepseek:7b`.
+    /// Removes a leading `PROVIDER:` from an id that is sent to `provider`. The name of another provider may be part of
+    /// the id: Ollama serves models such as `deepseek:7b`.
     pub(super) fn strip_prefix_of<'a>(&'a self, id: &'a str, provider: &str) -> &'a str {
         self.split_prefix(id).filter(|(named, _)| *named == provider).map_or(id, |(_, model)| model)
     }
 
-    /// Infers the provider of a model id; `None` when nothing fits and the default provider is meant.
+    /// Infers the provider of a model id. Returns `None` when no rule matches; the caller then uses the default
+    /// provider.
     pub fn infer_provider(&self, id: &str) -> Option<String> {
         if let Some((provider, _)) = self.split_prefix(id) {
             return Some(provider.to_owned());
@@ -35,7 +36,8 @@ impl Config {
         self.listed_provider(id, ruled.as_deref()).map(str::to_owned).or(ruled)
     }
 
-    /// Returns whether an alias or a model id tells its provider by more than its form: a slash or a tag may be any server's.
+    /// Returns whether an alias or a model id identifies its provider by name. A slash or a tag is not enough: any
+    /// server may use them.
     pub(super) fn names_provider(&self, id: &str) -> bool {
         let by_pattern =
             |rule: &super::Rule| rule.provider.is_some() && rule.pattern.is_some() && rule.matches(id);
@@ -45,8 +47,8 @@ impl Config {
             || self.file.inference_rules.iter().any(by_pattern)
     }
 
-    /// The provider at which a model id is catalogued or stands behind an alias. Where several have it, the one that its
-    /// name tells is meant.
+    /// Returns the provider whose catalogue entry or alias has this model id. When several providers have it, prefers
+    /// `told`, the provider that the name suggests.
     fn listed_provider(&self, id: &str, told: Option<&str>) -> Option<&str> {
         let catalogued = self.model(id).map(|model| model.provider.as_str()).filter(|name| !name.is_empty());
         let behind =
@@ -68,7 +70,7 @@ impl Config {
         self.infer_provider(id).unwrap_or_else(|| self.default_provider(embedder))
     }
 
-    /// Returns the family token of a model, for templates that write differently for different families.
+    /// Returns the family of a model, for templates that differ by family.
     pub(crate) fn family(&self, provider: &str, model: &str) -> String {
         let id = model.to_lowercase();
         let of_id = self.file.family_rules.iter().filter(|rule| rule.matches(&id));

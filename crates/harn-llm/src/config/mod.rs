@@ -1,8 +1,7 @@
 //! Providers, aliases, models and rules, merged from layers of TOML.
 //!
-//! The lowest layer is `data/providers.toml`; above it come a user's file, installed packages and the
-//! project. The caller reads the files and hands the texts in ([`Layer`]), so that nothing here depends
-//! on where they are.
+//! The lowest layer is `data/providers.toml`; above it come the user's file, installed packages and the project. The
+//! caller reads the files and passes their contents ([`Layer`]), so that this module does not depend on file locations.
 
 mod catalog;
 mod infer;
@@ -29,26 +28,26 @@ use crate::models::Catalog;
 use crate::options::{Sampling, ShapeError, call_options, check_values};
 use crate::wire::style::WireStyle;
 
-/// One layer of configuration: where it came from and its text.
+/// One layer of configuration: its origin and its TOML source.
 #[derive(Debug, Clone)]
 pub struct Layer {
-    /// For messages: a path or a package name.
+    /// A path or a package name, for messages.
     pub origin: String,
     /// TOML in the schema of `providers.toml`.
     pub toml: String,
 }
 
-/// How requests to a provider look.
+/// The configuration of a provider: address, authentication, endpoints, prices.
 #[derive(Debug, Clone, Default, Deserialize, PartialEq)]
 #[serde(default)]
 pub struct Provider {
-    /// Base of all addresses.
+    /// Base URL of all requests.
     pub base_url: Option<String>,
-    /// Environment variable that replaces the base.
+    /// Environment variable that overrides the base URL.
     pub base_url_env: Option<String>,
-    /// The region of a cloud, before that of the environment; others have none.
+    /// Cloud region; takes precedence over the region of the environment. Only cloud providers use it.
     pub region: Option<String>,
-    /// `bearer`, `header`, `none`, or a name that a wire format knows.
+    /// `bearer`, `header`, `none`, or a style that the wire format defines.
     pub auth_style: Option<String>,
     /// Header of the `header` style.
     pub auth_header: Option<String>,
@@ -58,39 +57,39 @@ pub struct Provider {
     pub extra_headers: Option<BTreeMap<String, String>>,
     /// Path of chat requests.
     pub chat_endpoint: Option<String>,
-    /// The wire format spoken there; see [`Provider::wire`].
+    /// The wire format of the chat endpoint; see [`Provider::wire`].
     pub wire: Option<WireStyle>,
-    /// Whose habits the server has.
+    /// The dialect of the server: its deviations from the wire format.
     pub dialect: Option<Dialect>,
     /// Path of text completion requests.
     pub completion_endpoint: Option<String>,
-    /// How to ask whether the provider works.
+    /// How to check the provider's health.
     pub healthcheck: Option<Healthcheck>,
-    /// What the provider is known for.
+    /// Feature names of the provider.
     pub features: Option<Vec<String>>,
     /// Provider to try when this one fails.
     pub fallback: Option<String>,
     /// Requests per minute.
     pub rpm: Option<i64>,
-    /// Whether its calls cost nothing.
+    /// Whether calls are free of charge.
     pub free: Option<bool>,
     /// USD per thousand prompt tokens.
     pub cost_per_1k_in: Option<f64>,
     /// USD per thousand reply tokens.
     pub cost_per_1k_out: Option<f64>,
-    /// Median time to an answer in milliseconds.
+    /// Median response time in milliseconds.
     pub latency_p50_ms: Option<i64>,
-    /// Name for people.
+    /// Display name for users.
     pub display_name: Option<String>,
-    /// What may stand for the name in front of a model id.
+    /// Short name that may replace the provider name as the prefix of a model id.
     pub short_name: Option<String>,
-    /// The family of models whose ids tell none.
+    /// The model family, for model ids that do not identify one.
     pub family: Option<String>,
     /// Icon for hosts.
     pub icon: Option<String>,
-    /// Model used when the call names none.
+    /// Model used when the call names no model.
     pub default_model: Option<String>,
-    /// Environment variables that may name that model.
+    /// Environment variables that may name the default model.
     pub default_model_env: Option<Vec<String>>,
 }
 
@@ -104,7 +103,7 @@ pub enum OneOrMany {
     Many(Vec<String>),
 }
 
-/// How to ask a provider whether it works.
+/// How to check a provider's health.
 #[derive(Debug, Clone, Deserialize, PartialEq)]
 pub struct Healthcheck {
     /// HTTP method.
@@ -112,9 +111,9 @@ pub struct Healthcheck {
     pub method: String,
     /// Path below the base.
     pub path: Option<String>,
-    /// Whole address instead of a path.
+    /// Full URL; replaces the path.
     pub url: Option<String>,
-    /// JSON text to send.
+    /// JSON source of the request body.
     pub body: Option<String>,
 }
 
@@ -129,28 +128,28 @@ pub struct Alias {
     pub id: String,
     /// The provider.
     pub provider: String,
-    /// Tool format that suits it.
+    /// Preferred tool format.
     pub tool_format: Option<String>,
 }
 
 /// A catalogued model.
 #[derive(Debug, Clone, Deserialize, PartialEq)]
 pub struct Model {
-    /// Name for people.
+    /// Display name for users.
     #[serde(default)]
     pub name: String,
     /// The provider.
     #[serde(default)]
     pub provider: String,
-    /// Tokens that fit.
+    /// Context window in tokens.
     #[serde(default)]
     pub context_window: i64,
-    /// Seconds a stream may take.
+    /// Timeout of a stream in seconds.
     pub stream_timeout: Option<i64>,
-    /// What it can do.
+    /// Names of capabilities.
     #[serde(default)]
     pub capabilities: Vec<String>,
-    /// What it costs.
+    /// Prices.
     pub pricing: Option<Pricing>,
 }
 
@@ -165,13 +164,13 @@ pub struct Pricing {
     pub cache_read_per_mtok: Option<f64>,
     /// Prompt tokens written to the cache.
     pub cache_write_per_mtok: Option<f64>,
-    /// Prompt tokens written to the cache for an hour.
+    /// Prompt tokens written to the cache with a lifetime of one hour.
     pub cache_write_hour_per_mtok: Option<f64>,
     /// Prices of long prompts.
     pub above: Option<Above>,
 }
 
-/// Prices of a call whose prompt has more than so many tokens; an unset price is the normal one.
+/// Prices of calls whose prompt exceeds a number of tokens. An unset price falls back to the normal one.
 #[derive(Debug, Clone, Copy, Deserialize, PartialEq)]
 pub struct Above {
     /// The limit in tokens.
@@ -206,24 +205,24 @@ impl Pricing {
     }
 }
 
-/// A condition on a model id and what follows from it.
+/// A condition on a model id, and the provider, tier or family that it implies.
 #[derive(Debug, Clone, Deserialize, PartialEq)]
 pub struct Rule {
     /// A glob.
     pub pattern: Option<String>,
-    /// A part of the id.
+    /// A substring of the id.
     pub contains: Option<String>,
     /// The whole id.
     pub exact: Option<String>,
     /// A glob over one of the parts between `/`, `:` and `.`.
     pub part: Option<String>,
-    /// How many slashes the id has.
+    /// The number of slashes in the id.
     pub slashes: Option<usize>,
-    /// The provider that follows (inference rules).
+    /// The resulting provider (inference rules).
     pub provider: Option<String>,
-    /// The tier that follows (tier rules).
+    /// The resulting tier (tier rules).
     pub tier: Option<String>,
-    /// The family that follows (family rules).
+    /// The resulting family (family rules).
     pub family: Option<String>,
 }
 
@@ -237,22 +236,22 @@ impl Rule {
     }
 }
 
-/// Options that calls of some models have unless they say otherwise: those of [`ModelDefaults::KEYS`].
+/// Default options of calls to matching models: the keys in [`ModelDefaults::KEYS`]. Options of the call override them.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(try_from = "toml::Table")]
 pub struct ModelDefaults(Sampling);
 
 impl ModelDefaults {
-    /// The options that may be there: those of [`Sampling`] but for `stop` and `seed`.
+    /// The allowed options: all of [`Sampling`] except `stop` and `seed`.
     pub const KEYS: [&str; 5] = ["temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty"];
-    /// Where a reply ends and how it repeats is for the call to say.
+    /// `stop` and `seed` only make sense for a single call.
     const OF_THE_CALL: [&str; 2] = ["stop", "seed"];
 }
 
 impl TryFrom<toml::Table> for ModelDefaults {
     type Error = ShapeError;
 
-    /// Reads the options as those of a call are read. Other keys are told by [`slips`].
+    /// Parses the options like those of a call. Ignores other keys; [`slips`] reports them.
     fn try_from(table: toml::Table) -> Result<ModelDefaults, ShapeError> {
         let known = |name: &str| ModelDefaults::KEYS.contains(&name);
         let options: Object = table
@@ -294,12 +293,12 @@ static BUILTIN: LazyLock<File> = LazyLock::new(|| {
 pub struct Config {
     file: File,
     catalog: Rc<Catalog>,
-    /// Where the topmost layer came from, for messages.
+    /// The origin of the topmost layer, for messages.
     loaded_from: Option<String>,
     registered: std::collections::BTreeSet<String>,
 }
 
-/// The keys of a layer, and those of a provider.
+/// The top-level keys of a layer.
 const KEYS: [&str; 11] = [
     "default_provider",
     "providers",
@@ -314,7 +313,7 @@ const KEYS: [&str; 11] = [
     "model_defaults",
 ];
 
-/// What a provider's table may say.
+/// The allowed keys of a provider's table.
 pub const PROVIDER_KEYS: [&str; 27] = [
     "free",
     "base_url",
@@ -345,7 +344,7 @@ pub const PROVIDER_KEYS: [&str; 27] = [
     "retry_delay_ms",
 ];
 
-/// What a layer says that nothing reads, a sentence each.
+/// Returns a message for each key of a layer that has no effect.
 pub fn slips(text: &str) -> Vec<String> {
     let Ok(table) = toml::from_str::<toml::Table>(text) else { return Vec::new() };
     let is_table = |key: &str| table.get(key).is_some_and(toml::Value::is_table);
@@ -398,7 +397,7 @@ impl Config {
         Config::load_telling(layers, &|text| embedder.warn(text))
     }
 
-    /// As [`Config::load`], and says nothing of what is wrong: for a look at what is known.
+    /// Like [`Config::load`], but without warnings.
     pub fn load_quietly(layers: &[Layer]) -> Config {
         Config::load_telling(layers, &|_| ())
     }
@@ -420,7 +419,8 @@ impl Config {
         config
     }
 
-    /// Puts a layer over what is there. `said` is the layer as it was written: what it does not say stays as it was.
+    /// Merges a layer over the current configuration. `said` is the layer's TOML table; keys that it does not contain
+    /// keep their value.
     fn merge(&mut self, over: File, said: &toml::Table, origin: &str) {
         let base = &mut self.file;
         if over.default_provider.is_some() {
@@ -456,7 +456,7 @@ impl Config {
         self.loaded_from = Some(origin.to_string());
     }
 
-    /// Makes a provider name known.
+    /// Registers a provider name as known.
     pub fn register(&mut self, name: &str) {
         self.registered.insert(name.to_string());
     }
@@ -466,22 +466,22 @@ impl Config {
         self.file.providers.get(name)
     }
 
-    /// Returns the variables of the environment that may hold a key of a provider.
+    /// Returns the environment variables that may hold a provider's key.
     pub fn key_variables(&self) -> std::collections::BTreeSet<&str> {
         self.file.providers.values().flat_map(Provider::auth_envs).collect()
     }
 
-    /// Returns whose habits the server of a provider has.
+    /// Returns the dialect of a provider's server.
     pub fn dialect(&self, provider: &str) -> Dialect {
         self.provider(provider).map(Provider::dialect).unwrap_or_default()
     }
 
-    /// Returns whether the name is configured or registered.
+    /// Returns whether a provider of this name is configured or registered.
     pub fn knows(&self, name: &str) -> bool {
         self.file.providers.contains_key(name) || self.registered.contains(name)
     }
 
-    /// Returns the built-in provider whose address a variable gives, when the variable is set.
+    /// Returns the built-in provider whose base URL comes from `variable`, if that variable is set.
     fn addressed_by(variable: &str, embedder: &dyn Embedder) -> Option<String> {
         env(embedder, variable)?;
         let whose = |provider: &Provider| provider.base_url_env.as_deref() == Some(variable);
@@ -503,7 +503,7 @@ impl Config {
         self.file.models.iter().map(|(id, model)| (model.provider.as_str(), id.as_str()))
     }
 
-    /// Returns whether the shipped configuration names a model as a default or behind an alias.
+    /// Returns whether the shipped configuration uses a model as a default or as the target of an alias.
     pub fn is_shipped_default(&self, model: &str) -> bool {
         let default = |provider: &Provider| provider.default_model.as_deref() == Some(model);
         BUILTIN.providers.values().any(default) || BUILTIN.aliases.values().any(|alias| alias.id == model)
@@ -514,18 +514,18 @@ impl Config {
         &self.catalog
     }
 
-    /// Uses another catalogue.
+    /// Replaces the model catalogue.
     pub(crate) fn set_catalog(&mut self, catalog: Rc<Catalog>) {
         self.catalog = catalog;
     }
 
-    /// Returns where the topmost layer came from.
+    /// Returns the origin of the topmost layer.
     pub fn origin(&self) -> &str {
         self.loaded_from.as_deref().unwrap_or("<built-in defaults>")
     }
 
-    /// Returns default options of a model: the sampling keys of every matching `model_defaults` entry,
-    /// later patterns (in sorted order) winning.
+    /// Returns the default options of a model: the sampling keys of every matching `model_defaults` entry. Later
+    /// patterns (in sorted order) win.
     pub fn model_defaults(&self, id: &str) -> Sampling {
         let matching = self.file.model_defaults.iter().filter(|(pattern, _)| glob(pattern, id));
         matching.fold(Sampling::default(), |all, (_, defaults)| defaults.0.clone().or(all))
@@ -533,7 +533,7 @@ impl Config {
 }
 
 impl Model {
-    /// Takes from `base` what the table that this was read from does not say.
+    /// Fills from `base` the keys that the TOML table `said` does not contain.
     fn inherit(self, base: &Model, said: &toml::Table) -> Model {
         let b = base.clone();
         let says = |key: &str| said.contains_key(key);
@@ -549,7 +549,7 @@ impl Model {
 }
 
 impl Provider {
-    /// Takes every unset field from `base`.
+    /// Fills every unset field from `base`.
     fn inherit(self, base: &Provider) -> Provider {
         let b = base.clone();
         Provider {
@@ -560,7 +560,7 @@ impl Provider {
             auth_header: self.auth_header.or(b.auth_header),
             auth_env: self.auth_env.or(b.auth_env),
             extra_headers: self.extra_headers.or(b.extra_headers),
-            // Another endpoint may speak another format.
+            // Another endpoint may use another wire format.
             wire: self.wire.or(b.wire.filter(|_| self.chat_endpoint.is_none())),
             chat_endpoint: self.chat_endpoint.or(b.chat_endpoint),
             dialect: self.dialect.or(b.dialect),
@@ -582,13 +582,13 @@ impl Provider {
         }
     }
 
-    /// Returns whose habits the server has.
+    /// Returns the dialect of the server.
     pub fn dialect(&self) -> Dialect {
         self.dialect.unwrap_or_default()
     }
 
-    /// Returns the wire format of chat requests: what `wire` says, else what tables without that key mean by the words
-    /// of their endpoint.
+    /// Returns the wire format of chat requests: the configured `wire`, else the format that the path of the endpoint
+    /// implies.
     pub fn wire(&self) -> WireStyle {
         let words = [
             ("/messages", WireStyle::Anthropic),
@@ -616,7 +616,7 @@ impl Provider {
         }
     }
 
-    /// Returns whether a call can be authorised: no key needed, or one is set.
+    /// Returns whether a call can be authorised: no key is needed, or one is set.
     pub(crate) fn is_available(&self, embedder: &dyn Embedder) -> bool {
         let envs = self.auth_envs();
         self.auth_style() == "none"
@@ -624,11 +624,11 @@ impl Provider {
             || envs.iter().any(|name| env(embedder, name).is_some())
     }
 
-    /// Returns the base address: the environment's, else the configured one, without a slash at the end.
+    /// Returns the base URL, from the environment or else the configuration, without a trailing slash.
     pub fn base_url(&self, embedder: &dyn Embedder) -> String {
         let from_env =
             self.base_url_env.as_deref().and_then(|name| env(embedder, name)).map(|value| clean_url(&value));
-        // Anthropic's own SDKs take the address without the version.
+        // Anthropic's SDKs expect the URL without the version.
         let from_env = from_env.map(|url| match self.dialect() == Dialect::Anthropic {
             true if !url.trim_end_matches('/').ends_with("/v1") => {
                 format!("{}/v1", url.trim_end_matches('/'))
@@ -645,14 +645,14 @@ impl Provider {
     }
 }
 
-/// Strips blanks, quotes and the path of the chat endpoint from an address and adds `http://` when it has no scheme.
+/// Removes whitespace, quotes and the path of the chat endpoint from a URL, and adds `http://` when it has no scheme.
 pub(crate) fn clean_url(value: &str) -> String {
     let value = value.trim().trim_matches(|c| c == '"' || c == '\'').trim();
     let value = value.strip_suffix("/chat/completions").unwrap_or(value);
     if value.is_empty() || value.contains("://") { value.to_string() } else { format!("http://{value}") }
 }
 
-/// Returns an environment variable that is not blank, trimmed.
+/// Returns the trimmed value of an environment variable; `None` when it is unset or blank.
 pub fn env(embedder: &dyn Embedder, name: &str) -> Option<String> {
     embedder.env(name).map(|v| v.trim().to_string()).filter(|v| !v.is_empty())
 }

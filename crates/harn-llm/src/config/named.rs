@@ -1,5 +1,5 @@
-//! Names of providers as programs write them: a slip is told with the name that was meant, so that a prompt never goes to
-//! somebody whom nobody named.
+//! Provider names as programs write them. A typo is reported with a suggestion, so that a prompt is never sent to a
+//! provider that the program did not name.
 
 use super::{Config, env};
 use crate::dialect::Dialect;
@@ -8,7 +8,7 @@ use crate::error::OptionError;
 use crate::options::{CallOptions, nearest};
 
 impl Config {
-    /// Says that there is no provider of this name, which one may be meant, and which there are.
+    /// Returns the message for an unknown provider: a suggestion and the known names.
     pub(crate) fn unknown_provider(&self, name: &str) -> String {
         let known = self.provider_names();
         let names = known.join(", ");
@@ -20,7 +20,8 @@ impl Config {
         }
     }
 
-    /// The error of a call whose provider is unknown; it says who named it, if the call itself did not.
+    /// Returns the error of a call whose provider is unknown. It names the origin of the provider unless the call
+    /// itself named it.
     pub(super) fn unknown_choice(
         &self,
         provider: &str,
@@ -40,10 +41,10 @@ impl Config {
         OptionError::new(format!("llm_call: {origin}{}", self.unknown_provider(provider)))
     }
 
-    /// Refuses entries of a `fallback_chain` that are neither a provider's name, `PROVIDER:MODEL` nor an alias.
+    /// Rejects entries of a `fallback_chain` that are neither a provider name, `PROVIDER:MODEL` nor an alias.
     ///
     /// # Errors
-    /// The first of them.
+    /// The first invalid entry.
     pub(crate) fn check_fallbacks(&self, entries: &[String]) -> Result<(), OptionError> {
         match entries.iter().position(|entry| self.fallback_route(entry, "").is_none()) {
             None => Ok(()),
@@ -58,8 +59,8 @@ impl Config {
         }
     }
 
-    /// Provider and model of a fallback: a provider's name, which keeps the `model` of the call, `PROVIDER:MODEL`, or an
-    /// alias.
+    /// Returns provider and model of a fallback entry: a provider name (with the `model` of the call),
+    /// `PROVIDER:MODEL`, or an alias.
     pub(crate) fn fallback_route(&self, entry: &str, model: &str) -> Option<(String, String)> {
         if self.knows(entry) {
             return Some((entry.to_owned(), model.to_owned()));
@@ -70,11 +71,11 @@ impl Config {
         }
     }
 
-    /// Refuses `NAME:MODEL` where the name is a slip of a provider's. Other names before a colon belong to the model:
+    /// Rejects `NAME:MODEL` when the name is a likely typo of a provider name. Other prefixes belong to the model:
     /// `llama3.2:8b`.
     ///
     /// # Errors
-    /// The name, with the one that was meant.
+    /// The unknown name, with a suggestion.
     pub(crate) fn check_model_name(&self, id: &str) -> Result<(), OptionError> {
         let Some((head, model)) = id.split_once(':') else { return Ok(()) };
         if self.alias(id).is_some() || self.model(id).is_some() || self.split_prefix(id).is_some() {
@@ -99,14 +100,13 @@ impl Config {
         }
     }
 
-    /// Refuses a model that names another provider than the one that is asked: whoever is meant, the other one would get
-    /// an id that it does not know.
+    /// Rejects a model prefix that names a provider other than `provider`: one of the two would receive an id that it
+    /// does not know.
     ///
     /// # Errors
-    /// What is wrong, with both.
+    /// A message that names both.
     pub(super) fn check_one_provider(&self, model: &str, provider: &str) -> Result<(), String> {
-        // Ids of Ollama have a tag behind a colon, and whatever is in front of it may be a model's name; the mock answers
-        // for every provider.
+        // Ollama ids have a tag after the colon, so any prefix may be a model name. The mock imitates every provider.
         let takes_all = matches!(self.dialect(provider), Dialect::Ollama | Dialect::Mock);
         if takes_all || !self.knows(provider) || self.alias(model).is_some() || self.model(model).is_some() {
             return Ok(());
@@ -119,7 +119,8 @@ impl Config {
         }
     }
 
-    /// Whether a word is the name of a family of models, perhaps with a version: `llama3.2`, which is near `ollama`.
+    /// Returns whether a word is the name of a model family, optionally with a version: `llama3.2`, which resembles
+    /// `ollama`.
     fn is_of_family(&self, word: &str) -> bool {
         let word = word.to_lowercase();
         let parts = self.file.family_rules.iter().filter_map(|rule| rule.contains.as_deref());

@@ -1,4 +1,4 @@
-//! `route_policy`: letting price, speed or a rule choose the model.
+//! `route_policy`: selects the model by price, latency or a rule.
 
 use harn_value::{Data as Value, json};
 
@@ -8,10 +8,11 @@ use crate::error::OptionError;
 use crate::options::CallOptions;
 use crate::options::route_policy::{Policy, parse};
 
-/// Lets the policy of a call choose; `None` when it has none. Returns the choice and its `routing_decision` for the call log.
+/// Selects a route by the policy of a call. Returns the choice and its `routing_decision` for the call log; `None` when
+/// the call has no policy.
 ///
 /// # Errors
-/// The option is wrong.
+/// The option is invalid.
 pub(crate) fn decide(
     config: &Config,
     options: &CallOptions,
@@ -93,7 +94,7 @@ impl Config {
         (provider, id)
     }
 
-    /// Input plus output price per thousand tokens; unknown is infinite.
+    /// Returns the sum of input and output price per 1,000 tokens; infinity when unknown.
     fn price_per_1k(&self, provider: &str, model: &str) -> f64 {
         crate::cost::call_pricing(self, provider, model)
             .map_or(f64::INFINITY, |p| (p.input_per_mtok + p.output_per_mtok) / 1000.0)

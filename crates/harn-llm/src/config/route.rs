@@ -1,4 +1,4 @@
-//! Which provider, model and key a call uses, and what is missing when there is none.
+//! Selects the provider, model and key of a call, and explains what is missing when there is none.
 
 use harn_value::json;
 
@@ -9,35 +9,35 @@ use crate::models::Days;
 use crate::options::CallOptions;
 use crate::secret::Secret;
 
-/// A provider and a model, chosen for a call.
+/// The provider and model selected for a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
     /// The provider.
     pub provider: String,
-    /// The model id as it goes on the wire.
+    /// The model id as it is sent.
     pub model: String,
-    /// Whether the model is only the provider's default.
+    /// Whether the model is the provider's default.
     pub model_is_default: bool,
-    /// What to tell the user, once.
+    /// Warnings for the user, each printed once.
     pub warnings: Vec<String>,
-    /// A notice that the model stands for a retired default, for calls that reach a provider.
+    /// A notice that the model replaces a retired default, for calls that reach a provider.
     pub retired: Option<String>,
 }
 
-/// How a request is authorised.
+/// The API key of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
-    /// The environment variable that held it.
+    /// The environment variable that contained it.
     pub env: String,
     /// The key.
     pub secret: Secret,
 }
 
 impl Config {
-    /// Chooses provider and model of a call.
+    /// Selects provider and model of a call.
     ///
     /// # Errors
-    /// The provider needs an explicit model and none is given.
+    /// The provider needs an explicit model and the call names none.
     pub fn choose(&self, options: &CallOptions, embedder: &dyn Embedder) -> Result<Choice, OptionError> {
         self.check_tier_of(options)?;
         if let Some(model) = options.model.as_deref().filter(|_| options.provider.is_none()) {
@@ -49,7 +49,8 @@ impl Config {
         }
         let mut warnings = Vec::new();
         let provider = self.choose_provider(options, embedder, &mut warnings)?;
-        // A route that is named whole may be asked about, whoever serves it; it is refused when it is called.
+        // A full route of provider and model may be queried for any provider; an unknown one is rejected when it is
+        // called.
         let is_whole = options.provider.is_some() && options.model.is_some();
         if !is_whole && !self.knows(&provider) {
             return Err(self.unknown_choice(&provider, options, embedder));
@@ -60,7 +61,7 @@ impl Config {
         Ok(Choice { provider, model, model_is_default, warnings, retired })
     }
 
-    /// Whether the tier that a call names, if any, is one.
+    /// Returns whether the call names no tier or a known one.
     pub(crate) fn tier_is_known(&self, options: &CallOptions) -> bool {
         self.check_tier_of(options).is_ok()
     }
@@ -91,19 +92,19 @@ impl Config {
         }))
     }
 
-    /// Returns the provider named by the environment.
+    /// Returns the provider set by the environment.
     fn env_provider(&self, embedder: &dyn Embedder) -> Option<String> {
         ["HARN_LLM_PROVIDER", "LLM_PROVIDER"]
             .iter()
             .find_map(|name| env(embedder, name).filter(|p| !p.eq_ignore_ascii_case("auto")))
     }
 
-    /// Returns the provider that answers a call without options.
+    /// Returns the provider of a call without options.
     pub fn provider_without_options(&self, embedder: &dyn Embedder) -> String {
         self.provider_of_call(&json!({}), embedder)
     }
 
-    /// Returns the provider that answers a call with these options; the default provider for options that are errors.
+    /// Returns the provider of a call with these options. For invalid options, returns the default provider.
     pub fn provider_of_call(&self, options: &harn_value::Data, embedder: &dyn Embedder) -> String {
         let chosen = CallOptions::from_json(options)
             .and_then(|options| self.choose_provider(&options, embedder, &mut Vec::new()));
@@ -129,7 +130,7 @@ impl Config {
             return Ok(provider);
         }
         let env_model = env(embedder, "HARN_LLM_MODEL");
-        // A local server is asked for models whose names tell no provider.
+        // A local server receives models whose names do not identify a provider.
         let local = Self::addressed_by("LOCAL_LLM_BASE_URL", embedder);
         let local_of = |model: &str| local.clone().filter(|_| !self.names_provider(model));
         if let Some(model) = &options.model {
@@ -154,7 +155,7 @@ impl Config {
             return Ok(local);
         }
         let default = self.default_provider(embedder);
-        // One that does not exist is told, and nothing stands in for it.
+        // An unknown default provider is reported and never replaced.
         if self.is_available(&default, embedder) || !self.knows(&default) {
             return Ok(default);
         }
@@ -177,7 +178,7 @@ impl Config {
         }
         if let Some(tier) = &options.model_tier {
             match options.provider.as_deref() {
-                // The mock answers for every provider, so no key decides which model it imitates.
+                // The mock imitates every provider, so the available keys do not affect which model it imitates.
                 _ if self.dialect(provider) == Dialect::Mock => {
                     if let Some(alias) = self.tier_alias(tier, None) {
                         return Ok((alias.id.clone(), false));
@@ -222,7 +223,8 @@ impl Config {
         self.default_model(provider, embedder)
     }
 
-    /// Replaces a shipped default that is retired by its successor, with a notice. Models that the program or the environment names stay.
+    /// Replaces a retired shipped default with its successor and returns a notice. Models that the program or the
+    /// environment names are kept.
     pub(super) fn replace_retired(
         &self,
         named: Option<&str>,
@@ -230,7 +232,7 @@ impl Config {
         model: String,
         embedder: &dyn Embedder,
     ) -> (String, Option<String>) {
-        // The environment is asked last: a call pays for it.
+        // The environment comes last because reading it costs time in every call.
         if self.dialect(provider) == Dialect::Mock
             || !self.is_shipped_default(&model)
             || named.is_some_and(|name| self.alias(name).is_none())
@@ -247,14 +249,14 @@ impl Config {
         (served, notice)
     }
 
-    /// Returns the model that stands for a default: its successor once it is retired.
+    /// Returns the model that serves a default: the default itself, or its successor once it is retired.
     pub fn served(&self, provider: &str, model: &str, embedder: &dyn Embedder) -> String {
         let mut model = model.to_owned();
         if self.dialect(provider) == Dialect::Mock {
             return model;
         }
         let today = Days::of_ms(embedder.now_ms()).to_string();
-        // A successor may have one itself.
+        // A successor may itself have a successor.
         for _ in 0..4 {
             let found = self.catalog().find(provider, &model).filter(|entry| entry.is_retired_on(&today));
             match found.and_then(|entry| entry.successor.clone()) {
@@ -265,7 +267,7 @@ impl Config {
         model
     }
 
-    /// Returns a provider's default model; the flag is true unless the environment named it.
+    /// Returns a provider's default model. The flag is false when the environment named it.
     fn default_model(&self, provider: &str, embedder: &dyn Embedder) -> Result<(String, bool), OptionError> {
         let table = self.provider(provider);
         let envs = table.and_then(|p| p.default_model_env.as_deref()).unwrap_or_default();
@@ -288,7 +290,7 @@ impl Config {
         }
     }
 
-    /// Finds the key of a provider; `None` when it needs none.
+    /// Returns the key of a provider; `None` when it needs none.
     ///
     /// # Errors
     /// A key is needed and none of its environment variables is set.
@@ -324,7 +326,7 @@ impl Config {
         )))
     }
 
-    /// Returns how to reach a local server, for a call to a provider whose key is missing.
+    /// Returns a hint about local servers, for a call to a provider whose key is missing.
     fn local_servers(&self, provider: &str, embedder: &dyn Embedder) -> String {
         let address = self.provider(provider).map(|table| table.base_url(embedder)).unwrap_or_default();
         if ["://localhost", "://127.", "://[::1]"].iter().any(|host| address.contains(host)) {
@@ -344,7 +346,7 @@ impl Config {
         }
     }
 
-    /// Says which providers could be called, for somebody whose provider has no key.
+    /// Returns a hint about the providers that have a key, for a call to a provider without one.
     fn other_keys(&self, provider: &str, embedder: &dyn Embedder) -> String {
         let has_key = |name: &String| {
             let table = self.provider(name);
@@ -381,7 +383,7 @@ mod tests {
         Ok((p.to_string(), m.to_string()))
     }
 
-    /// A machine at some time.
+    /// An embedder with a fixed clock.
     struct At(i64, StdEmbedder);
 
     impl Embedder for At {
@@ -493,11 +495,11 @@ mod tests {
         ] {
             assert_eq!(choose(json!({"provider": provider, "model": model}), &[]), pair(provider, id));
         }
-        // The call has a provider of its own, and takes nothing from the variables.
+        // The call names a provider, so the variables have no effect.
         assert_eq!(choose(json!({"provider": "groq", "model": "x"}), &env), pair("groq", "x"));
     }
 
-    /// What `harn models` lists: aliases, the models behind them, and the catalogue.
+    /// The names that `harn models` lists: aliases, their models, and the catalogue.
     #[test]
     fn every_listed_name_leads_where_it_is_listed() {
         let config = Config::builtin();

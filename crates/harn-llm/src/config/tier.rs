@@ -1,10 +1,10 @@
-//! Tiers: how strong a model is, and which model stands for a tier.
+//! Tiers: the strength of a model, and the model that represents a tier.
 
 use super::{Alias, Config, env};
 use crate::embedder::Embedder;
 use crate::error::OptionError;
 
-/// Returns the rank of a tier word; unknown words rank in the middle.
+/// Returns the rank of a tier name; unknown names rank in the middle.
 pub(crate) fn tier_rank(tier: &str) -> u8 {
     match tier.to_lowercase().as_str() {
         "small" | "low" => 0,
@@ -13,13 +13,13 @@ pub(crate) fn tier_rank(tier: &str) -> u8 {
     }
 }
 
-/// The words of [`tier_rank`].
+/// The names that [`tier_rank`] knows.
 const RANKED: [&str; 7] = ["small", "low", "mid", "medium", "frontier", "large", "high"];
 
-/// The tiers that are known without configuration.
+/// The tiers that exist without configuration.
 const TIERS: [&str; 3] = ["small", "mid", "frontier"];
 
-/// What a tier resolved to, and what to tell the user when it is a substitute.
+/// The result of resolving a tier; `warning` is set when it is a substitute.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct TierChoice {
     pub(super) provider: String,
@@ -43,7 +43,7 @@ impl Config {
         self.file.tier_defaults.get("default").cloned().unwrap_or_else(|| "mid".into())
     }
 
-    /// Returns the alias that a tier is first of all.
+    /// Returns the alias that takes precedence for a tier.
     pub(super) fn tier_alias(&self, tier: &str, preferred: Option<&str>) -> Option<&Alias> {
         let mut names = vec![tier.to_string()];
         if let Some(p) = preferred {
@@ -54,10 +54,10 @@ impl Config {
         names.iter().find_map(|name| self.alias(name))
     }
 
-    /// Refuses a word that is neither a tier nor an alias: a call would otherwise go to whatever model is the default.
+    /// Rejects a name that is neither a tier nor an alias. Otherwise the call would silently use the default model.
     ///
     /// # Errors
-    /// The word, with what it may be.
+    /// The unknown name, with the valid ones.
     pub(super) fn check_tier(&self, tier: &str) -> Result<(), OptionError> {
         let of_rules = self.file.tier_rules.iter().filter_map(|rule| rule.tier.as_deref());
         let of_models = self.file.aliases.values().map(|alias| self.tier_of(&alias.id)).collect::<Vec<_>>();
@@ -76,10 +76,10 @@ impl Config {
         Err(OptionError::new(format!("model_tier: unknown tier `{tier}`; {hint}")))
     }
 
-    /// Refuses a quality that is the word of no tier: it would count as one that nobody asked for.
+    /// Rejects a quality that is not a tier name. Otherwise it would silently rank in the middle.
     ///
     /// # Errors
-    /// The word, with what it may be.
+    /// The unknown name, with the valid ones.
     pub(super) fn check_quality(&self, word: &str) -> Result<(), OptionError> {
         let of_rules = self.file.tier_rules.iter().filter_map(|rule| rule.tier.as_deref());
         let of_default = self.file.tier_defaults.get("default").map(String::as_str);
@@ -105,7 +105,7 @@ impl Config {
         self.file.aliases.values().find(|a| a.provider == provider && self.tier_of(&a.id) == tier)
     }
 
-    /// Resolves a tier within one provider, which the caller named and which is therefore never left.
+    /// Resolves a tier within the provider that the caller named; never selects another provider.
     pub(super) fn tier_within(&self, tier: &str, provider: &str) -> Option<String> {
         let own = |name: String| self.alias(&name).filter(|a| a.provider == provider);
         own(format!("{provider}/{tier}"))
@@ -115,7 +115,7 @@ impl Config {
             .map(|a| a.id.clone())
     }
 
-    /// Resolves a tier to whatever provider can be used.
+    /// Resolves a tier to any available provider.
     pub(super) fn resolve_tier(
         &self,
         tier: &str,

@@ -1,8 +1,8 @@
-//! The rules that say what a failure is: by HTTP status, by phrases in a body, by the words of a message.
+//! The rules that classify a failure by HTTP status, by phrases in a body, or by the message.
 
 use super::{Category, Kind};
 
-/// What an HTTP reply, or text like that of one, means.
+/// The classification of an HTTP reply, or of text that resembles one.
 pub(super) struct HttpRule {
     pub(super) kind: Kind,
     pub(super) reason: &'static str,
@@ -74,7 +74,7 @@ fn is_content_policy(lower: &str) -> bool {
     )
 }
 
-/// The first rule that fits a status and a lower-cased body.
+/// Returns the first rule that matches a status and a lower-cased body.
 pub(super) fn http_rule(status: u16, body: &str) -> HttpRule {
     let rule = |kind, reason, tag| HttpRule { kind, reason, tag };
     if is_context_overflow(body) {
@@ -139,7 +139,7 @@ fn status_category(status: u16) -> Option<Category> {
     })
 }
 
-/// Assigns a category to the text of an error that carries none.
+/// Classifies the message of an error that has no category.
 pub(crate) fn classify_message(message: &str) -> Category {
     if let Some(category) = first_status(message).and_then(status_category) {
         return category;
@@ -177,7 +177,7 @@ pub(crate) fn classify_message(message: &str) -> Category {
     }
 }
 
-/// The first number 400–599 of exactly three digits that stands alone.
+/// Returns the first three-digit number from 400 to 599 that is not part of a longer word or number.
 fn first_status(message: &str) -> Option<u16> {
     let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     let bytes = message.as_bytes();
@@ -207,10 +207,10 @@ pub(super) fn largest_number(text: &str) -> Option<u64> {
     text.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse::<u64>().ok()).max()
 }
 
-/// Derives kind and reason of an error that is no HTTP reply.
+/// Derives kind and reason of an error that is not an HTTP reply.
 pub(crate) fn kind_and_reason(category: Category, message: &str) -> (Kind, &'static str) {
     let lower = message.to_lowercase();
-    // These three quote text of the caller's own, which may hold any phrase.
+    // Errors of these three categories quote the caller's text, which may contain any phrase.
     if !matches!(category, Category::BudgetExceeded | Category::SchemaValidation | Category::Cancelled) {
         if is_context_overflow(&lower) {
             return (Kind::Terminal, "context_overflow");

@@ -1,4 +1,4 @@
-//! How calls fail: categories, the rules that assign them, and the dict that scripts catch.
+//! Errors of calls: categories, the rules that assign them, and the dict that programs catch.
 
 mod classify;
 
@@ -12,7 +12,7 @@ use crate::reply_head::ReplyHead;
 pub(crate) use classify::{classify_message, kind_and_reason};
 use classify::{http_rule, largest_number};
 
-/// A wrong option, found before any request. Scripts see the plain string.
+/// An invalid option, found before any request is sent. Programs catch it as a plain string.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct OptionError(pub String);
@@ -24,10 +24,10 @@ impl OptionError {
     }
 }
 
-/// Why a call did not give a result.
+/// The reason why a call produced no result.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CallError {
-    /// The options are wrong or no route is usable; nothing was sent.
+    /// The options are invalid or no route is usable; nothing was sent.
     #[error("{0}")]
     Option(String),
     /// The call itself failed.
@@ -48,7 +48,7 @@ impl From<LlmError> for CallError {
 }
 
 impl CallError {
-    /// Returns what a script catches: the string of an option error, else the error dict.
+    /// Returns the value that a program catches: the string of an option error, else the error dict.
     pub fn to_thrown(&self) -> Value {
         match self {
             CallError::Option(message) => Value::String(message.clone()),
@@ -56,7 +56,7 @@ impl CallError {
         }
     }
 
-    /// Returns the dict of the `_safe` forms, where option errors are dicts as well.
+    /// Returns the error dict of the `_safe` functions, in which option errors are dicts too.
     pub fn to_safe_json(&self) -> Value {
         match self {
             CallError::Llm(e) => e.to_json(),
@@ -71,7 +71,7 @@ impl CallError {
         }
     }
 
-    /// Returns the category word.
+    /// Returns the category.
     pub fn category(&self) -> Category {
         match self {
             CallError::Llm(e) => e.category,
@@ -91,7 +91,7 @@ impl CallError {
 
 macro_rules! categories {
     ($($variant:ident $word:literal $doc:literal),* $(,)?) => {
-        /// What went wrong, coarse enough to branch on.
+        /// The category of a failure, coarse enough to branch on.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Category { $(#[doc = concat!($doc, ".")] $variant),* }
 
@@ -99,7 +99,7 @@ macro_rules! categories {
             /// All categories, in the order of the documentation.
             pub const ALL: &[Category] = &[$(Category::$variant),*];
 
-            /// Returns the word used in error dicts.
+            /// Returns the name used in error dicts.
             pub fn as_str(self) -> &'static str {
                 match self { $(Category::$variant => $word),* }
             }
@@ -126,23 +126,23 @@ categories! {
 }
 
 impl Category {
-    /// Finds a category by its word.
+    /// Returns the category with the given name.
     pub(crate) fn from_word(word: &str) -> Option<Category> {
         Self::ALL.iter().copied().find(|c| c.as_str() == word)
     }
 }
 
-/// Whether trying again can help.
+/// Whether a retry can succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Trying again may work.
+    /// A retry may succeed.
     Transient,
-    /// Trying again gives the same failure.
+    /// A retry fails the same way.
     Terminal,
 }
 
 impl Kind {
-    /// Returns the word used in error dicts.
+    /// Returns the name used in error dicts.
     pub fn as_str(self) -> &'static str {
         match self {
             Kind::Transient => "transient",
@@ -151,32 +151,32 @@ impl Kind {
     }
 }
 
-/// A failed call. One word wide; the details are behind the pointer.
+/// A failed call. The details are boxed, so that the error is one word wide.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LlmError(Box<ErrorDetails>);
 
 /// The details of a failed call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ErrorDetails {
-    /// What went wrong.
+    /// The category of the failure.
     pub category: Category,
-    /// Whether trying again can help.
+    /// Whether a retry can succeed.
     pub kind: Kind,
-    /// The finer reason (`context_overflow`, `auth_failure`, …).
+    /// The specific reason (`context_overflow`, `auth_failure`, …).
     pub reason: &'static str,
-    /// For people.
+    /// The message for users.
     pub message: String,
-    /// The provider asked.
+    /// The provider that was called.
     pub provider: String,
-    /// The model asked.
+    /// The model that was called.
     pub model: String,
-    /// HTTP status, when there was one.
+    /// The HTTP status, if the server replied.
     pub status: Option<u16>,
-    /// How long the provider asks to wait, in milliseconds.
+    /// The delay that the provider requests before a retry, in milliseconds.
     pub retry_after_ms: Option<u64>,
-    /// Tokens counted before a stream broke.
+    /// Tokens counted before a stream failed.
     pub partial_usage: Option<Usage>,
-    /// Further fields of the dict (budget errors).
+    /// Additional fields of the dict (budget errors).
     pub extra: Option<Object>,
 }
 
@@ -202,7 +202,7 @@ impl fmt::Display for LlmError {
 impl std::error::Error for LlmError {}
 
 impl LlmError {
-    /// Makes an error of a known category; kind and reason follow from it and the message.
+    /// Creates an error of a known category; kind and reason follow from it and the message.
     pub fn new(category: Category, message: impl Into<String>) -> Self {
         let message = message.into();
         let (kind, reason) = kind_and_reason(category, &message);
@@ -220,7 +220,7 @@ impl LlmError {
         }))
     }
 
-    /// Makes the error of an HTTP reply that is not a success.
+    /// Creates the error of an HTTP reply that is not a success.
     pub fn http(provider: &str, head: &ReplyHead, body: &str, now_ms: i64) -> Self {
         let ReplyHead { status, phrase, retry_after, .. } = head;
         let status = *status;
@@ -246,7 +246,7 @@ impl LlmError {
         error
     }
 
-    /// Makes the error that an `error` object inside a reply describes.
+    /// Creates the error that an `error` object inside a reply describes.
     pub fn api(provider: &str, error: &Value) -> Self {
         let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
         let detail = error.as_str().map(str::to_string).unwrap_or_else(|| match text("message") {
@@ -257,7 +257,7 @@ impl LlmError {
         let status = number.and_then(|n| u16::try_from(n).ok()).filter(|n| (400..600).contains(n));
         let words = format!("{} {} {detail}", text("type"), text("code")).to_lowercase();
         let message = format!("{provider} API error: {detail}");
-        // The Responses API says in `code` what others say in `type`.
+        // The Responses API puts into `code` what others put into `type`.
         let kind = if text("type").is_empty() { text("code") } else { text("type") };
         let category = match kind {
             "overloaded_error" => Category::Overloaded,
@@ -283,7 +283,7 @@ impl LlmError {
         made
     }
 
-    /// Names the route that failed, unless one is named already.
+    /// Sets the route that failed, unless it is already set.
     #[must_use]
     pub fn at(mut self, provider: &str, model: &str) -> Self {
         if self.provider.is_empty() {
@@ -295,7 +295,7 @@ impl LlmError {
         self
     }
 
-    /// Adds the token counts that were known when the call broke off.
+    /// Adds the token counts that were known when the call failed.
     #[must_use]
     pub(crate) fn with_usage(mut self, usage: Usage) -> Self {
         if !usage.is_empty() {
@@ -304,7 +304,7 @@ impl LlmError {
         self
     }
 
-    /// Returns the dict that scripts catch.
+    /// Returns the dict that programs catch.
     pub fn to_json(&self) -> Value {
         let mut out = Object::new();
         out.insert("category".into(), self.category.as_str().into());

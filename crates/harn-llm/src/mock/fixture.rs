@@ -1,4 +1,4 @@
-//! Mocks in files: one JSON object per line.
+//! Mock fixture files: one JSON object per line.
 
 use harn_value::{Data as Value, json};
 
@@ -7,7 +7,7 @@ use crate::error::LlmError;
 use crate::json::{Object, parse_line};
 use crate::response::{Block, Response};
 
-/// Reads a fixture file.
+/// Parses a fixture file.
 ///
 /// # Errors
 /// `invalid JSON in <file> line <n>: …`, `invalid --llm-mock fixture in <file> line <n>: …`.
@@ -17,7 +17,7 @@ pub fn parse_fixtures(file: &str, text: &str) -> Result<Vec<Mock>, String> {
         let at = n + 1;
         let value = parse_line(line).map_err(|e| format!("invalid JSON in {file} line {at}: {e}"))?;
         let mock = check(&value).and_then(|()| Mock::from_json(&value)).map_err(|e| {
-            // The reader of the dict speaks of the builtin that usually gives it.
+            // The dict parser prefixes its errors with `llm_mock`, the builtin that usually passes the dict.
             let e = e.strip_prefix("llm_mock: ").unwrap_or(&e);
             format!("invalid --llm-mock fixture in {file} line {at}: {e}")
         })?;
@@ -26,7 +26,7 @@ pub fn parse_fixtures(file: &str, text: &str) -> Result<Vec<Mock>, String> {
     Ok(out)
 }
 
-/// Finds fields of a wrong type: a script's dict may be lax about them, a file that a tool wrote may not.
+/// Rejects fields of a wrong type. A dict in a program may be lenient about them, a generated file may not.
 fn check(line: &Value) -> Result<(), String> {
     let Some(fields) = line.as_object() else { return Err("fixture line must be a JSON object".into()) };
     for (key, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
@@ -78,8 +78,8 @@ fn check_error(error: &Value) -> Result<(), String> {
     }
 }
 
-/// Writes what came of a call as a fixture line that replay gives to the same call: `call` is its number in the order in
-/// which calls began, and `pieces` are those in which the program has read the reply.
+/// Formats the outcome of a call as a fixture line, from which replay answers the same call. `call` is the call's
+/// number in the order in which calls began; `pieces` are the chunks in which the program read the reply.
 pub(crate) fn recorded_line(
     call: i64,
     asked: &Asked,
@@ -87,7 +87,8 @@ pub(crate) fn recorded_line(
     pieces: &[String],
 ) -> String {
     let mut out = fixture(result);
-    // How a model's reply came is chance; what a script or the mock says of it is not, unless replay would cut it so itself.
+    // The chunks of a model's reply are arbitrary, so they are not recorded. Those of a mocked reply are, unless replay
+    // would produce the same chunks.
     let said =
         result.ok().filter(|reply| reply.mocked && !pieces.is_empty() && pieces.concat() == reply.text);
     if said.is_some_and(|reply| cut_after_blanks(&reply.text) != pieces) {
@@ -98,12 +99,12 @@ pub(crate) fn recorded_line(
     Value::Object(out).to_string()
 }
 
-/// Writes that a call was refused for something that replay does not look at.
+/// Formats the line of a call that was rejected for a reason that replay cannot reproduce.
 pub(crate) fn refused_line(call: i64, reason: &str) -> String {
     json!({"refused": reason, "call": call}).to_string()
 }
 
-/// Writes a result as a fixture line (without the line end).
+/// Formats a result as a fixture line (without the line feed).
 pub(crate) fn fixture_line(result: Result<&Response, &LlmError>) -> String {
     Value::Object(fixture(result)).to_string()
 }

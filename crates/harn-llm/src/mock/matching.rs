@@ -1,11 +1,11 @@
-//! What a mock's pattern is compared with.
+//! Matching of mock patterns against messages.
 
 use harn_value::Data as Value;
 
 use crate::conversation::Conversation;
 use crate::json::str_at;
 
-/// Returns all non-empty strings of the messages, keys in sorted order, joined by newlines.
+/// Returns all non-empty strings of the messages, with keys in sorted order, joined by line feeds.
 pub(crate) fn match_text(messages: &[Value]) -> String {
     let mut parts = Vec::new();
     for message in messages {
@@ -27,7 +27,7 @@ fn collect<'a>(value: &'a Value, out: &mut Vec<&'a str>) {
     }
 }
 
-/// Returns the text of the last message whose content is not blank.
+/// Returns the text of the last message with non-blank content.
 pub fn prompt_text(messages: &Conversation) -> String {
     let mut texts = messages.iter().rev().map(|message| content_text(&message.to_json()));
     texts.find(|text| !text.trim().is_empty()).unwrap_or_default()
@@ -49,8 +49,8 @@ fn content_text(message: &Value) -> String {
     }
 }
 
-/// Matches a pattern with any number of stars: text without a star must be equal; otherwise the pieces
-/// must occur in order, the first at the beginning and the last at the end.
+/// Matches a pattern with any number of `*` wildcards. A pattern without `*` must equal the text. Otherwise the pieces
+/// must occur in order, the first at the start and the last at the end.
 pub fn glob_matches(pattern: &str, text: &str) -> bool {
     let pieces: Vec<&str> = pattern.split('*').collect();
     let [first, middle @ .., last] = pieces.as_slice() else {

@@ -1,4 +1,4 @@
-//! Answers without a network: queued mocks, fixtures, and a deterministic default reply.
+//! Replies without a network: queued mocks, fixtures, and a deterministic default reply.
 
 mod fixture;
 mod matching;
@@ -23,10 +23,10 @@ use crate::options::{Expected, Shape, ShapeError, check_values};
 use crate::response::{Block, Response};
 use crate::tools::NativeTools;
 
-/// The provider whose calls are answered here always.
+/// The provider whose calls are always answered by the mock.
 pub const PROVIDER: &str = "mock";
 
-/// One scripted answer.
+/// One scripted reply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mock {
     text: String,
@@ -42,22 +42,22 @@ pub struct Mock {
     blocks: Option<Vec<Value>>,
     chunks: Option<Vec<String>>,
     error: Option<MockError>,
-    /// The call that a recorded reply belongs to, by the order in which calls began.
+    /// The number of the recorded call, in the order in which calls began.
     call: Option<i64>,
-    /// What that call asked; see [`Asked`].
+    /// Digests of the recorded request; see [`Asked`].
     asked: Option<Asked>,
-    /// Why a recorded call was refused before it asked anything.
+    /// Why the recorded call was rejected before it sent a request.
     refused: Option<String>,
 }
 
-/// Digests of what a call asks, by which replay finds its reply: of all of it, and of its messages alone.
+/// Digests of a request, by which replay finds its reply: one of the whole request, one of its messages alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Asked {
     whole: String,
     messages: String,
 }
 
-/// Digits of a digest: enough to tell the calls of a run apart.
+/// Digits of a digest: enough to distinguish the calls of a run.
 const DIGITS: usize = 16;
 
 impl Asked {
@@ -114,7 +114,7 @@ const CALL_KEYS: [&str; 4] = ["args", "arguments", "id", "name"];
 
 const COUNT: Expected = Expected::Only(Shape::Int(0));
 
-/// What the fields must be whose wrong value would make another answer of it; other fields are displayed.
+/// The expected types of fields for which a wrong type would change the reply. Other fields are converted to strings.
 const FIELDS: &[(&str, Expected)] = &[
     ("match", Expected::Only(Shape::Str)),
     ("consume_match", Expected::Only(Shape::Bool)),
@@ -130,7 +130,7 @@ const FIELDS: &[(&str, Expected)] = &[
     ("call", Expected::Only(Shape::Int(1))),
 ];
 
-/// Arguments that were no JSON stay text.
+/// Arguments that are not JSON remain a string.
 const ARGUMENTS: Shape = Shape::Either(&[Shape::Map(&Shape::Any), Shape::Str]);
 
 fn check_fields(dict: &Value) -> Result<(), ShapeError> {
@@ -146,8 +146,8 @@ fn check_fields(dict: &Value) -> Result<(), ShapeError> {
     Ok(())
 }
 
-/// Refuses a key that is a slip of a known one: the answer would silently be another one. Providers give calls of tools more
-/// keys than are read here.
+/// Rejects a key that looks like a typo of a known one, because the reply would silently differ. Tool calls may have
+/// other unknown keys, as providers send more keys than are read here.
 fn no_slips(place: &str, dict: &Value, known: &[&str]) -> Result<(), String> {
     let keys = dict.as_object().into_iter().flat_map(|dict| dict.keys());
     for key in keys.filter(|key| !known.contains(&key.as_str())) {
@@ -158,7 +158,7 @@ fn no_slips(place: &str, dict: &Value, known: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses a key that means nothing: what it was to say would silently be left out.
+/// Rejects unknown keys, because they would silently have no effect.
 fn no_strangers(dict: &Value) -> Result<(), String> {
     no_slips("", dict, &KEYS)?;
     let mut keys = dict.as_object().into_iter().flat_map(|dict| dict.keys());
@@ -169,10 +169,10 @@ fn no_strangers(dict: &Value) -> Result<(), String> {
 }
 
 impl Mock {
-    /// Reads the dict of `llm_mock`.
+    /// Parses the dict of `llm_mock`.
     ///
     /// # Errors
-    /// `llm_mock: …`, when the dict is wrong.
+    /// `llm_mock: …` when the dict is invalid.
     pub fn from_json(value: &Value) -> Result<Mock, String> {
         if !value.is_object() {
             return Err("llm_mock: expected a dict argument".to_string());
@@ -303,7 +303,7 @@ fn add_blocks(out: &mut Response, text: &str) {
     out.blocks.extend(out.tool_calls.iter().cloned().map(Block::ToolCall));
 }
 
-/// Cuts a text after each run of white space, so that the pieces concatenate to it.
+/// Splits a string after each run of whitespace. The concatenation of the pieces is the string.
 fn cut_after_blanks(text: &str) -> Vec<String> {
     let mut out = Vec::new();
     let mut start = 0;
@@ -321,34 +321,34 @@ fn cut_after_blanks(text: &str) -> Vec<String> {
     out
 }
 
-/// An answer of the mock.
+/// A reply of the mock.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     /// The reply.
     pub response: Response,
-    /// The pieces in which a stream delivers its text.
+    /// The chunks in which a stream delivers its text.
     pub chunks: Vec<String>,
-    /// Whether the pieces were made up, for want of any in the script.
+    /// Whether the chunks were generated because the script defines none.
     pub cut: bool,
     explicit_cache: bool,
 }
 
-/// What the mock is asked: the parts of a request that it records or looks at.
+/// The parts of a request that the mock records or evaluates.
 #[derive(Debug, Clone, Copy)]
 pub struct Ask<'a> {
-    /// The model asked for.
+    /// The requested model.
     pub model: &'a str,
     /// The conversation.
     pub messages: &'a Conversation,
-    /// System text.
+    /// The system prompt.
     pub system: Option<&'a str>,
-    /// Native tools as sent.
+    /// Native tools, as sent.
     pub tools: &'a NativeTools,
-    /// The `thinking` option in its recorded form.
+    /// The `thinking` option, as recorded.
     pub thinking: &'a Value,
-    /// Prompt caching asked for.
+    /// Whether prompt caching is requested.
     pub cache: bool,
-    /// Whether the default reply is streamed: then it is the words of the prompt, one after the other.
+    /// Whether the default reply is streamed. Then it consists of the words of the prompt, one chunk each.
     pub in_words: bool,
     /// The schema of the answer, when the call has one.
     pub schema: Option<&'a Value>,
@@ -356,7 +356,7 @@ pub struct Ask<'a> {
     pub unechoed: Option<&'a str>,
 }
 
-/// A call that was answered; it points to the conversation it was made with.
+/// An answered call; it refers to the conversation with which it was made.
 #[derive(Debug, Clone)]
 struct Recorded {
     messages: Conversation,
@@ -378,39 +378,39 @@ impl Recorded {
 #[derive(Debug, Clone, Default)]
 struct Scope {
     queue: VecDeque<Mock>,
-    /// Whether answers were queued in this scope.
+    /// Whether replies were queued in this scope.
     had_answers: bool,
     calls: Vec<Recorded>,
     cached: BTreeSet<String>,
 }
 
-/// The mocks of a run: the queue, the calls made, and scopes stashed away.
+/// The mocks of a run: the queue, the calls made, and saved scopes.
 #[derive(Debug, Clone, Default)]
 pub struct MockState {
     now: Scope,
     stash: Vec<Scope>,
-    /// Fixtures of `--llm-mock`, asked before the queue.
+    /// Fixtures of `--llm-mock`, used before the queue.
     replay: Option<VecDeque<Mock>>,
 }
 
 impl MockState {
-    /// Queues an answer.
+    /// Queues a reply.
     ///
     /// # Errors
-    /// The dict is wrong.
+    /// The dict is invalid.
     pub fn push(&mut self, value: &Value) -> Result<(), String> {
         self.now.queue.push_back(Mock::from_json(value)?);
         self.now.had_answers = true;
         Ok(())
     }
 
-    /// Answers from fixtures from now on.
+    /// Answers calls from fixtures from now on.
     pub(crate) fn set_replay(&mut self, mut fixtures: Vec<Mock>) {
         in_order_of_calls(&mut fixtures);
         self.replay = Some(fixtures.into());
     }
 
-    /// Takes the refusal that was recorded of the call to come, if it was refused before it asked anything.
+    /// Removes and returns the recorded rejection of the next call, if that call was rejected before it sent a request.
     pub(crate) fn refused(&mut self) -> Option<String> {
         let queue = self.replay.as_mut()?;
         let next = queue.iter().position(|mock| mock.pattern.is_none())?;
@@ -418,12 +418,12 @@ impl MockState {
         queue.remove(next)?.refused
     }
 
-    /// Returns whether calls of any provider are answered here.
+    /// Returns whether the mock answers calls of any provider.
     pub(crate) fn is_active(&self) -> bool {
         self.replay.is_some() || !self.now.queue.is_empty()
     }
 
-    /// Returns whether all queued answers have been used.
+    /// Returns whether replies were queued and all of them have been used.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.now.had_answers && self.now.queue.is_empty()
     }
@@ -433,27 +433,27 @@ impl MockState {
         self.now.calls.iter().map(Recorded::to_json).collect()
     }
 
-    /// Empties queue, calls, cache memory and scopes.
+    /// Clears queue, calls, simulated cache and scopes.
     pub fn clear(&mut self) {
         self.now = Scope::default();
         self.stash.clear();
     }
 
-    /// Puts queue, calls and cache memory aside and starts empty.
+    /// Saves queue, calls and simulated cache, and starts with empty ones.
     pub(crate) fn push_scope(&mut self) {
         self.stash.push(std::mem::take(&mut self.now));
     }
 
-    /// Brings back what the last [`MockState::push_scope`] put aside.
+    /// Restores the scope that the last [`MockState::push_scope`] saved.
     ///
     /// # Errors
-    /// There is nothing to bring back.
+    /// There is no saved scope.
     pub(crate) fn pop_scope(&mut self) -> Result<(), String> {
         self.now = self.stash.pop().ok_or_else(|| "llm_mock_pop_scope: no scope to pop".to_string())?;
         Ok(())
     }
 
-    /// Records a call that is about to be answered.
+    /// Records a call before it is answered.
     pub fn record(&mut self, ask: &Ask<'_>) {
         let last = self.now.calls.last().and_then(|call| call.system.clone());
         let system =
@@ -462,9 +462,9 @@ impl MockState {
         self.now.calls.push(Recorded { messages, system, tools, thinking: ask.thinking.clone() });
     }
 
-    /// Finds a scripted answer; `None` when none fits.
+    /// Finds a scripted reply; `None` when none matches.
     pub fn scripted(&mut self, ask: &Ask<'_>) -> Option<Result<Answer, LlmError>> {
-        // Texts are put together only for mocks that have a pattern.
+        // The texts are built only when a mock has a pattern.
         let (text, prompt) = (OnceCell::new(), OnceCell::new());
         let prompt = || prompt.get_or_init(|| prompt_text(ask.messages));
         let fits = |m: &Mock| {
@@ -497,7 +497,8 @@ impl MockState {
         None
     }
 
-    /// Answers without a script: calls the first native tool, gives a minimal value of the schema, or echoes the prompt.
+    /// Returns a reply without a script: a call of the first native tool, a minimal value of the schema, or an echo of
+    /// the prompt.
     pub(crate) fn default_answer(&mut self, ask: &Ask<'_>) -> Answer {
         let prompt = prompt_text(ask.messages);
         let mut out = Response::new(PROVIDER, ask.model);
@@ -538,7 +539,7 @@ impl MockState {
         self.with_cache(Answer { response: out, chunks, cut: true, explicit_cache: false }, ask)
     }
 
-    /// Makes repeated prompts hit the imagined cache.
+    /// Simulates the prompt cache: a repeated prompt is a cache hit.
     fn with_cache(&mut self, mut answer: Answer, ask: &Ask<'_>) -> Answer {
         if !ask.cache || answer.explicit_cache {
             return answer;
@@ -554,8 +555,8 @@ impl MockState {
     }
 }
 
-/// Puts recorded replies, which were written as they came, in the order in which their calls began. Lines without a number
-/// keep their places; numbers that come twice are of several recordings, and say nothing.
+/// Sorts recorded replies, which were written as they finished, into the order in which their calls began. Lines
+/// without a number keep their positions. Duplicate numbers come from several recordings; then nothing is sorted.
 fn in_order_of_calls(fixtures: &mut [Mock]) {
     let places: Vec<usize> = (0..fixtures.len()).filter(|at| fixtures[*at].call.is_some()).collect();
     let mut recorded: Vec<Mock> = places.iter().map(|at| fixtures[*at].clone()).collect();
@@ -568,8 +569,8 @@ fn in_order_of_calls(fixtures: &mut [Mock]) {
     }
 }
 
-/// The answer that is next among those without a pattern: the one that was recorded of the same call, else of the same
-/// messages, else the oldest.
+/// Returns the index of the next reply among those without a pattern: the one recorded for the same request, else for
+/// the same messages, else the oldest.
 fn next_of(queue: &VecDeque<Mock>, ask: &Ask<'_>) -> Option<usize> {
     let oldest = queue.iter().position(|mock| mock.pattern.is_none())?;
     if queue.iter().all(|mock| mock.asked.is_none()) {
@@ -583,20 +584,21 @@ fn next_of(queue: &VecDeque<Mock>, ask: &Ask<'_>) -> Option<usize> {
     Some(whole.or_else(|| find(&|of: &Asked| of.messages == asked.messages)).unwrap_or(oldest))
 }
 
-/// Name and schema of a native tool that a model can call (meta-tools of providers are not).
+/// Returns name and schema of a native tool that a model can call; `None` for the meta-tools of providers.
 fn callable(tool: &Value) -> Option<(&str, &Value)> {
     let function = tool.get("function").unwrap_or(tool);
     let schema = function.get("parameters").or_else(|| function.get("input_schema"))?;
     Some((str_at(function, "name")?, schema))
 }
 
-/// The words of the last message.
+/// Returns the words of the last message.
 fn last_words(messages: &Conversation) -> Vec<String> {
     let last = messages.last().map(|m| m.to_json()).unwrap_or_default();
     str_at(&last, "content").unwrap_or_default().split_whitespace().map(str::to_string).collect()
 }
 
-/// The bytes of what a pattern is compared with: all strings of the messages, a line each.
+/// Returns the number of bytes of the text that patterns are matched against: all strings of the messages, one per
+/// line.
 fn text_bytes(messages: &Conversation) -> usize {
     let (strings, bytes) = messages.strings();
     bytes + strings.saturating_sub(1)

@@ -1,4 +1,4 @@
-//! From the model list of LiteLLM to a table.
+//! Converts the model list of LiteLLM to a table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::table::HEAD;
 use super::vendors::{is_regional, listed};
 
-/// Features by their keys in the list.
+/// Feature names by their keys in the list.
 const FEATURES: &[(&str, &str)] = &[
     ("supports_adaptive_thinking", "adaptive_thinking"),
     ("supports_assistant_prefill", "prefill"),
@@ -29,7 +29,7 @@ const FEATURES: &[(&str, &str)] = &[
 
 const EFFORTS: &[&str] = &["none", "minimal", "xhigh", "max"];
 
-/// Makes a table of the list's text, as of a day.
+/// Builds a table from the JSON of the list, dated `date`.
 ///
 /// # Errors
 /// The text is not the list.
@@ -41,7 +41,7 @@ pub fn table_of_litellm(text: &str, date: &str, origin: &str) -> Result<String, 
     for (key, value) in &list {
         let Some((name, value)) = named(key, value) else { continue };
         sources.extend(source(value));
-        // A model without a prefix and one with it may both be listed; the plain one has more care.
+        // A model may be listed with and without a provider prefix; the entry without one is better maintained.
         rows.entry(name).or_insert(value);
     }
     if rows.is_empty() {
@@ -70,7 +70,7 @@ fn source(value: &Map<String, Value>) -> Option<&str> {
     (text.starts_with("http") && !text.contains(char::is_whitespace)).then_some(text)
 }
 
-/// The name of a row, if the model belongs into the table.
+/// Returns the name of a row, if the model belongs in the table.
 fn named<'v>(key: &str, value: &'v Value) -> Option<(String, &'v Map<String, Value>)> {
     let value = value.as_object()?;
     let (name, provider) = listed(value.get("litellm_provider")?.as_str()?)?;
@@ -82,7 +82,7 @@ fn named<'v>(key: &str, value: &'v Value) -> Option<(String, &'v Map<String, Val
     }
     let model =
         [name, provider].iter().find_map(|part| key.strip_prefix(part)?.strip_prefix('/')).unwrap_or(key);
-    // Prices of single regions and commitments at a cloud: `azure/eu/...`, `bedrock/us-east-1/...`.
+    // Skips the prices of single regions and commitments at a cloud: `azure/eu/...`, `bedrock/us-east-1/...`.
     let regional = is_regional(name) && model.contains('/');
     let plain = |c: char| c.is_ascii_graphic() && c != '=';
     (!regional && model.chars().all(plain)).then(|| (format!("{provider}/{model}").to_lowercase(), value))
@@ -126,7 +126,7 @@ fn fields(value: &Map<String, Value>, out: &mut String) {
     add("successor", successor);
 }
 
-/// The prices of long prompts.
+/// Returns the prices of long prompts.
 fn above(value: &Map<String, Value>) -> Option<String> {
     let (tokens, suffix) = [(128_000, "128k"), (200_000, "200k"), (256_000, "256k"), (272_000, "272k")]
         .into_iter()
@@ -147,7 +147,7 @@ fn above(value: &Map<String, Value>) -> Option<String> {
     Some(format!("{tokens}:{}", keys.map(price).join(",")))
 }
 
-/// A price of a token as one of a million, without the noise of binary fractions.
+/// Converts a price per token to a price per million tokens, without floating-point noise.
 fn per_million(usd: f64) -> String {
     let text = format!("{:.6}", usd * 1e6);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

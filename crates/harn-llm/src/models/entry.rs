@@ -7,16 +7,16 @@ use crate::config::{Above, Pricing};
 /// How an entry was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Match {
-    /// The provider has a model of this name.
+    /// The provider has a model with this name.
     Exact,
-    /// The model's vendor has one: the provider is a gateway or a cloud.
+    /// The model's vendor has a model with this name; the provider is a gateway or a cloud.
     Vendor,
-    /// Only the family is known; the entry is its newest model.
+    /// Only the model's family is known; the entry is the newest model of the family.
     Family,
 }
 
 impl Match {
-    /// Returns the word for this match.
+    /// Returns the name of this match.
     pub fn as_str(self) -> &'static str {
         match self {
             Match::Exact => "exact",
@@ -26,37 +26,37 @@ impl Match {
     }
 }
 
-/// The facts about one model.
+/// The catalogue data of one model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// `PROVIDER/MODEL` of the row.
+    /// The name of the row, `PROVIDER/MODEL`.
     pub name: String,
     /// How the row was found.
     pub found: Match,
     /// Prices.
     pub pricing: Option<Pricing>,
-    /// Prompt tokens that fit.
+    /// The context window in prompt tokens.
     pub context: Option<i64>,
-    /// The most tokens of a reply.
+    /// The maximum number of reply tokens.
     pub output: Option<i64>,
-    /// Features, as the generator names them; a leading `!` negates one.
+    /// Features, named as by the generator; a leading `!` negates one.
     pub features: Vec<String>,
-    /// Reasoning efforts that the model takes besides `low`, `medium` and `high`; a leading `!` excludes one.
+    /// Reasoning efforts that the model accepts in addition to `low`, `medium` and `high`; a leading `!` excludes one.
     pub efforts: Vec<String>,
-    /// The day from which on the model is not served, as `YYYY-MM-DD`.
+    /// The first day on which the model is no longer served, as `YYYY-MM-DD`.
     pub retires: Option<String>,
     /// The model that replaces it.
     pub successor: Option<String>,
-    /// Address of the source.
+    /// URL of the source.
     pub source: Option<String>,
-    /// What the table of the row was made from.
+    /// The data from which the table was generated.
     pub origin: String,
-    /// When the source was read, as `YYYY-MM-DD`.
+    /// The day on which the source was read, as `YYYY-MM-DD`.
     pub checked: String,
 }
 
 impl Entry {
-    /// Reads the fields of a row behind its name.
+    /// Parses the fields after the name of a row.
     pub(super) fn parse(name: &str, fields: &str, found: Match, checked: &str) -> Entry {
         let mut entry = Entry {
             name: name.to_owned(),
@@ -92,7 +92,7 @@ impl Entry {
                 "successor" => entry.successor = Some(value.to_owned()),
                 "source" => entry.source = Some(value.to_owned()),
                 "checked" => value.clone_into(&mut entry.checked),
-                // A later table may know more.
+                // Ignores unknown fields; a later table may have more.
                 _ => {}
             }
         }
@@ -107,7 +107,7 @@ impl Entry {
         entry
     }
 
-    /// Returns whether the model has a feature; `None` when the catalogue does not say.
+    /// Returns whether the model has a feature; `None` when the catalogue does not contain it.
     pub fn can(&self, feature: &str) -> Option<bool> {
         self.features.iter().find_map(|f| match f.strip_prefix('!') {
             Some(name) => (name == feature).then_some(false),
@@ -115,7 +115,7 @@ impl Entry {
         })
     }
 
-    /// Returns whether the model takes a reasoning effort; `None` when the catalogue does not say.
+    /// Returns whether the model accepts a reasoning effort; `None` when the catalogue does not contain it.
     pub(crate) fn takes_effort(&self, effort: &str) -> Option<bool> {
         self.efforts.iter().find_map(|e| match e.strip_prefix('!') {
             Some(name) => (name == effort).then_some(false),
@@ -123,7 +123,7 @@ impl Entry {
         })
     }
 
-    /// Returns whether the model is not served any more on a day (`YYYY-MM-DD`).
+    /// Returns whether the model is no longer served on a day (`YYYY-MM-DD`).
     pub fn is_retired_on(&self, day: &str) -> bool {
         self.found != Match::Family && self.retires.as_deref().is_some_and(|retires| retires <= day)
     }
@@ -139,7 +139,8 @@ impl Entry {
     }
 }
 
-/// Reads `TOKENS:in,out,read,write`: the prices of prompts above so many tokens. Empty places have the price below.
+/// Parses `TOKENS:in,out,read,write`: the prices of prompts with more than `TOKENS` tokens. Empty fields have the
+/// normal price.
 fn tier(text: &str) -> Option<Above> {
     let (tokens, prices) = text.split_once(':')?;
     let mut prices = prices.split(',').map(|price| price.parse().ok());

@@ -1,7 +1,7 @@
 //! The model catalogue: prices, limits, features and retirement dates as generated data.
 //!
-//! `data/models.tsv` is generated (`make models`), `data/models.overlay.tsv` is written by hand for what the source lacks. Both are
-//! searched as text: nothing is parsed before a model is looked up.
+//! `data/models.tsv` is generated (`make models`). `data/models.overlay.tsv` is maintained by hand and adds data that
+//! the source lacks. Both are searched as text: nothing is parsed before a model is looked up.
 
 mod build;
 mod entry;

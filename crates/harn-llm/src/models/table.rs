@@ -1,4 +1,4 @@
-//! Looking up a model in a table of rows.
+//! Looks up models in a table of rows.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -11,25 +11,25 @@ use super::{Entry, Match};
 const SHIPPED: &str = include_str!("../data/models.tsv");
 const OVERLAY: &str = include_str!("../data/models.overlay.tsv");
 
-/// The first word of a table.
+/// The marker at the start of a table.
 pub(super) const HEAD: &str = "#harn-models-1";
 
-/// Answers that are remembered; a program asks about few models.
+/// The maximum number of cached lookups. A program uses few models.
 const REMEMBERED: usize = 256;
 
-/// A table: a line that says where it comes from, lines of sources (`@N` and an address), and rows, sorted by name.
+/// A table: a header line with its date and origin, source lines (`@N` and a URL), and rows sorted by name.
 #[derive(Debug, Clone)]
 pub struct Table {
     text: Cow<'static, str>,
-    /// Where the rows begin.
+    /// The byte offset of the first row.
     rows: usize,
 }
 
 impl Table {
-    /// Reads a table.
+    /// Parses a table.
     ///
     /// # Errors
-    /// The text is not a table.
+    /// The text is not a valid table.
     pub fn parse(text: impl Into<Cow<'static, str>>) -> Result<Table, String> {
         let text = text.into();
         if !text.starts_with(HEAD) {
@@ -44,7 +44,7 @@ impl Table {
         }
     }
 
-    /// A table that is known to be right.
+    /// Creates a table from text that is known to be valid.
     fn shipped(text: &'static str) -> Table {
         let is_row = |line: &&str| !line.starts_with(['#', '@']);
         let rows = text.split_inclusive('\n').take_while(|line| !is_row(line)).map(str::len).sum();
@@ -56,18 +56,18 @@ impl Table {
         names().zip(names().skip(1)).find_map(|(a, b)| (a >= b).then_some(b))
     }
 
-    /// A field of the first line.
+    /// Returns a field of the header line.
     fn head(&self, key: &str) -> &str {
         let line = self.text.lines().next().unwrap_or_default();
         line.split('\t').find_map(|field| field.strip_prefix(key)?.strip_prefix('=')).unwrap_or_default()
     }
 
-    /// Returns the day on which the table was made, as `YYYY-MM-DD`.
+    /// Returns the day on which the table was generated, as `YYYY-MM-DD`.
     pub fn date(&self) -> &str {
         self.head("date")
     }
 
-    /// Returns what the table was made from.
+    /// Returns the data from which the table was generated.
     pub fn origin(&self) -> &str {
         self.head("origin")
     }
@@ -77,11 +77,11 @@ impl Table {
         self.text[self.rows..].lines().map(|line| line.split_once('\t').unwrap_or((line, "")))
     }
 
-    /// The rows whose names begin so.
+    /// Returns the rows whose names start with `prefix`.
     fn rows_from(&self, prefix: &str) -> impl Iterator<Item = (&str, &str)> {
         let rows = &self.text[self.rows..];
         let (mut low, mut high) = (0, rows.len());
-        // Both ends are beginnings of lines.
+        // `low` and `high` are always at the start of a line.
         while low < high {
             let middle = low + (high - low) / 2;
             let begin = rows[..middle].rfind('\n').map_or(0, |at| at + 1).max(low);
@@ -107,17 +107,17 @@ impl Table {
     }
 }
 
-/// Days since 1970 as a date.
+/// A date, as days since 1970-01-01.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Days(pub i64);
 
 impl Days {
-    /// Returns the day of a time in milliseconds since 1970.
+    /// Returns the day of a time in milliseconds since the Unix epoch.
     pub fn of_ms(ms: i64) -> Days {
         Days(ms.div_euclid(86_400_000))
     }
 
-    /// Reads `YYYY-MM-DD`.
+    /// Parses `YYYY-MM-DD`.
     pub fn parse(text: &str) -> Option<Days> {
         let mut parts = text.splitn(3, '-').map(|part| part.parse::<i64>().ok());
         let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
@@ -144,7 +144,7 @@ impl std::fmt::Display for Days {
     }
 }
 
-/// The tables of a run: the project's own facts first, then the newest generated table.
+/// The tables of a run: the hand-maintained overlay, then the newer generated table.
 #[derive(Debug)]
 pub struct Catalog {
     tables: [Table; 2],
@@ -158,7 +158,7 @@ impl Default for Catalog {
 }
 
 impl Catalog {
-    /// Makes a catalogue; a newer table of the user replaces the shipped one.
+    /// Creates a catalogue. A table installed by the user replaces the shipped one unless it is older.
     pub fn new(installed: Option<Table>) -> Catalog {
         let shipped = Table::shipped(SHIPPED);
         let generated = installed.filter(|table| table.date() >= shipped.date()).unwrap_or(shipped);
@@ -170,7 +170,7 @@ impl Catalog {
         &self.tables[1]
     }
 
-    /// Finds what is known of a model: at the provider, else at its vendor, else of the newest model of its family.
+    /// Finds the entry of a model: at the provider, else at its vendor, else the newest model of its family.
     pub fn find(&self, provider: &str, model: &str) -> Option<Rc<Entry>> {
         let key = format!("{provider}/{model}").to_lowercase();
         if let Some(answer) = self.asked.borrow().get(&key) {
@@ -214,7 +214,7 @@ impl Catalog {
         })
     }
 
-    /// The newest row with the same words in its name, else with the same first word.
+    /// Returns the newest row with the same words in its name, else with the same first word.
     fn newest_of_family(&self, vendor: &str, model: &str) -> Option<Entry> {
         let (words, _) = words_and_version(model);
         let first = words.first()?.clone();
@@ -225,7 +225,7 @@ impl Catalog {
                 let (of_row, version) = words_and_version(&name[vendor.len() + 1..]);
                 (of_row.first() == Some(&first) && fits(&of_row)).then_some((version, name, fields))
             });
-            // Of several spellings of one version the shortest is the plain model.
+            // Of several names with the same version, the shortest is the plain model.
             rows.max_by(|a, b| a.0.cmp(&b.0).then(b.1.len().cmp(&a.1.len())))
         };
         let (_, name, fields) = newest(&|of_row| of_row == words).or_else(|| newest(&|_| true))?;
@@ -234,7 +234,8 @@ impl Catalog {
     }
 }
 
-/// The names under which a model may be listed: as given, without date, tag or version of the endpoint, and with hyphens for dots.
+/// Returns the names under which a model may be listed: as given, without date, tag or endpoint version, and with
+/// hyphens instead of dots.
 fn spellings(model: &str) -> Vec<String> {
     let mut out = vec![model.to_owned()];
     let mut add = |name: String| {
@@ -242,7 +243,7 @@ fn spellings(model: &str) -> Vec<String> {
             out.push(name);
         }
     };
-    // A fine-tune of OpenAI has the price of fine-tunes of its base: `ft:gpt-4o-2024-08-06:org::id`.
+    // An OpenAI fine-tune has the fine-tune price of its base model: `ft:gpt-4o-2024-08-06:org::id`.
     if model.starts_with("ft:") {
         add(model.split(':').take(2).collect::<Vec<_>>().join(":"));
     }
@@ -260,7 +261,7 @@ fn spellings(model: &str) -> Vec<String> {
     out
 }
 
-/// Removes `-20250514` or `-2024-08-06` from the end.
+/// Removes a trailing `-20250514` or `-2024-08-06`.
 fn without_date(name: &str) -> &str {
     let digits = |text: &str, n: usize| text.len() == n && text.bytes().all(|b| b.is_ascii_digit());
     let Some((head, last)) = name.rsplit_once('-') else { return name };
@@ -276,7 +277,7 @@ fn without_date(name: &str) -> &str {
     }
 }
 
-/// Splits a name into its words and its version: `gpt-5.6-sol` has the words `gpt`, `sol` and the version 5, 6.
+/// Splits a name into words and version numbers: `gpt-5.6-sol` has the words `gpt`, `sol` and the version 5, 6.
 fn words_and_version(model: &str) -> (Vec<String>, Vec<u32>) {
     let (mut words, mut version) = (Vec::new(), Vec::new());
     for part in without_date(model).split('-') {

@@ -1,4 +1,4 @@
-//! From the events of a reply, in the order in which they came, to the reply.
+//! Builds a reply from its events, in the order in which they arrived.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +10,8 @@ use crate::message::{ToolCall, parse_arguments};
 use crate::wire::anthropic::JSON_TOOL;
 use harn_value::Data as Value;
 
-/// Some servers give every call of a reply the same id. Results are told apart by it, so the second call
-/// is `<id>_2`, and so on.
+/// Makes a call id unique within its reply. Some servers give every call the same id, but results are matched by id, so
+/// the second call becomes `<id>_2`, and so on.
 fn unused_id(given: String, used: &mut BTreeSet<String>) -> String {
     let mut id = given.clone();
     let mut n = 1;
@@ -36,7 +36,7 @@ pub struct ResponseBuilder {
 #[derive(Debug)]
 enum Slot {
     Block(Block),
-    /// The place of a call; calls fill their places in ascending order of index.
+    /// The position of a call; calls fill the positions in ascending order of index.
     Call,
 }
 
@@ -49,10 +49,10 @@ struct OpenCall {
 }
 
 impl ResponseBuilder {
-    /// Takes one event.
+    /// Processes one event.
     pub fn push(&mut self, event: &StreamEvent) {
         match event {
-            // Each attempt has a builder of its own.
+            // Each attempt has its own builder.
             StreamEvent::Restart | StreamEvent::Sent | StreamEvent::Whole => {}
             StreamEvent::Text(text) => match self.blocks.last_mut() {
                 Some(Slot::Block(Block::OutputText(last))) => last.push_str(text),
@@ -141,10 +141,10 @@ impl ResponseBuilder {
     /// Finishes the reply of a route.
     ///
     /// # Errors
-    /// The reply holds nothing.
+    /// The reply is empty.
     pub fn finish(self, provider: &str, model: &str, dialect: Dialect) -> Result<Response, LlmError> {
         let mut out = Response::new(provider, model);
-        // Only local servers answer with a more telling name than the one asked for.
+        // Only Ollama replies with a more specific name than the requested one.
         if let Some(answered) = self.model.filter(|_| dialect == Dialect::Ollama) {
             out.model = answered;
         }
@@ -189,7 +189,7 @@ impl ResponseBuilder {
         if let Some(data) = self.text_data.filter(|_| !out.text.is_empty()) {
             out.blocks.push(Block::ProviderData(About::Text, data));
         }
-        // With calls of other tools the turn is not over, whatever the model answered already.
+        // With calls of other tools the turn is not over, even if the model has already answered.
         if let Some(json) = forced_json.filter(|_| out.tool_calls.is_empty()) {
             let text = match out.text.trim().is_empty() {
                 true => json.to_string(),
@@ -210,7 +210,7 @@ impl ResponseBuilder {
                 let message = format!("model {model} made a call that its provider could not read");
                 return Err(not_answered(message, MALFORMED_CALL).with_usage(out.usage));
             }
-            // A refusal or a filtered reply may well be empty.
+            // A refusal or a filtered reply may be empty.
             Some(StopReason::Other(_)) => {}
             _ => {
                 let message = match out.usage.output.filter(|n| *n > 0) {
@@ -227,7 +227,7 @@ impl ResponseBuilder {
     }
 }
 
-/// The failure of a reply without an answer, which is asked for again.
+/// Creates the error of a reply without an answer, which is retried.
 fn not_answered(message: String, reason: &'static str) -> LlmError {
     let mut error = LlmError::new(Category::ServerError, message);
     error.reason = reason;

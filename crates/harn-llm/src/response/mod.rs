@@ -1,4 +1,4 @@
-//! A finished reply, and the result dict scripts see. `builder.rs` makes it from events.
+//! A finished reply, and the result dict that programs see. `builder.rs` builds it from events.
 
 mod builder;
 
@@ -13,12 +13,12 @@ use crate::tool_text::{TaggedReply, has_opening_tag, parse_reply};
 
 pub use builder::ResponseBuilder;
 
-/// A part of a reply in canonical form.
+/// A part of a reply, in canonical form.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Block {
     /// Visible text.
     OutputText(String),
-    /// Private reasoning, with the provider's signature if it gave one.
+    /// Private reasoning, with the provider's signature if there is one.
     Reasoning(String, Option<String>),
     /// The provider's summary of its reasoning.
     ReasoningSummary(String),
@@ -33,33 +33,33 @@ pub enum Block {
         /// The query.
         query: Value,
     },
-    /// What the search found.
+    /// The result of a search.
     SearchResult {
         /// Id of the search.
         tool_use_id: String,
         /// Tools found.
         tool_names: Vec<String>,
     },
-    /// Data that only the provider reads.
+    /// Opaque provider data.
     ProviderData(About, Value),
-    /// A block that a mock gave as it stands.
+    /// A block of a mock, unchanged.
     Raw(Value),
 }
 
-/// The part of a turn that a provider's data belongs to.
+/// The part of a turn to which provider data belongs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum About {
-    /// A part of its own, at its place in the turn.
+    /// A separate part of the turn, at its own position.
     Turn,
     /// The visible text.
     Text,
-    /// The call of this id.
+    /// The call with this id.
     Call(String),
 }
 
 impl Block {
-    /// Reads a block that a mock gives. Searches become what they are when a provider ran them; other blocks
-    /// stay as they stand.
+    /// Parses a block of a mock. Searches become the same blocks as those run by a provider; other blocks are
+    /// unchanged.
     pub fn from_json(value: &Value) -> Block {
         let text = |key: &str| str_at(value, key).unwrap_or_default().to_string();
         match str_at(value, "type") {
@@ -85,7 +85,7 @@ impl Block {
         }
     }
 
-    /// Returns the canonical dict, with its visibility.
+    /// Returns the canonical dict, including its visibility.
     pub fn to_json(&self) -> Value {
         match self {
             Block::OutputText(text) => json!({"type": "output_text", "text": text, "visibility": "public"}),
@@ -123,7 +123,7 @@ impl Block {
     }
 }
 
-/// Brings what a search was asked into its one shape, a dict: providers send a dict, the JSON of one, or bare words.
+/// Normalizes a search query to a dict: providers send a dict, the JSON of one, or a plain string.
 pub(crate) fn search_query(query: Value) -> Value {
     match query {
         Value::Object(_) => query,
@@ -139,37 +139,37 @@ pub(crate) fn search_query(query: Value) -> Value {
 /// A finished reply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Response {
-    /// Raw visible text; never the reasoning, see `text_or_reasoning`.
+    /// Raw visible text, never the reasoning; see `text_or_reasoning`.
     pub text: String,
     /// Canonical blocks.
     pub blocks: Vec<Block>,
-    /// Native tool calls; calls read from text after `read_tags`.
+    /// Native tool calls; after `read_tags` also calls parsed from text.
     pub tool_calls: Vec<ToolCall>,
     /// Private reasoning.
     pub thinking: Option<String>,
-    /// Summary of it.
+    /// Summary of the reasoning.
     pub thinking_summary: Option<String>,
     /// Why generation ended.
     pub stop_reason: Option<String>,
     /// Token counts.
     pub usage: Usage,
-    /// Model that answered.
+    /// The model that replied.
     pub model: String,
-    /// Provider that answered.
+    /// The provider that replied.
     pub provider: String,
-    /// Share of the prompt that came from the cache.
+    /// Fraction of the prompt that was read from the cache.
     pub cache_hit_ratio: f64,
-    /// Money the cache saved, in USD.
+    /// Savings through the cache, in USD.
     pub cache_savings_usd: f64,
-    /// Whether a mock answered.
+    /// Whether the reply comes from a mock.
     pub mocked: bool,
     /// Parsed JSON of a structured call.
     pub data: Option<Value>,
-    /// The answer, when the model gave it through the tool for answers.
+    /// The answer, if the model gave it through the answer tool.
     pub answer: Option<Value>,
-    /// Whether the text was no JSON until it was repaired.
+    /// Whether the text was not valid JSON until it was repaired.
     pub repaired: bool,
-    /// What the tagged protocol adds.
+    /// Results of parsing the tagged protocol.
     pub tagged: Tagged,
 }
 
@@ -178,20 +178,20 @@ pub struct Response {
 pub(crate) struct Offered {
     /// Their names.
     pub(crate) names: Vec<String>,
-    /// Whether the model is told to write its calls as text.
+    /// Whether the model is instructed to write its calls as text.
     pub(crate) as_text: bool,
 }
 
-/// What reading the tagged protocol adds to a reply.
+/// The results of parsing the tagged protocol of a reply.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tagged {
-    /// Prose for people, when the reply had any in tags.
+    /// User-facing prose, if the reply contained any in tags.
     pub prose: Option<String>,
-    /// Text for people, by the rules of `visible_text`.
+    /// User-facing text, as `visible_text` returns it.
     pub visible: String,
-    /// Departures from the protocol.
+    /// Violations of the protocol.
     pub violations: Vec<String>,
-    /// Calls that could not be read.
+    /// Calls that could not be parsed.
     pub errors: Vec<String>,
     /// Body of the done block.
     pub done_marker: Option<String>,
@@ -200,7 +200,7 @@ pub struct Tagged {
 }
 
 impl Response {
-    /// Makes an empty reply of a route.
+    /// Creates an empty reply of a route.
     pub fn new(provider: &str, model: &str) -> Response {
         Response {
             text: String::new(),
@@ -222,7 +222,7 @@ impl Response {
         }
     }
 
-    /// Adds a reply that continues this one.
+    /// Appends a reply that continues this one.
     pub(crate) fn extend(&mut self, next: Response) {
         let add = |own: &mut Option<String>, more: Option<String>| match (own.as_mut(), more) {
             (Some(own), Some(more)) => own.push_str(&more),
@@ -238,7 +238,7 @@ impl Response {
         self.usage = self.usage.plus(next.usage);
     }
 
-    /// Hides secrets that the reply repeats: what programs, logs and recordings get holds no key.
+    /// Redacts secrets that the reply echoes, so that programs, logs and recordings contain no keys.
     pub fn redact(&mut self, secrets: &[crate::secret::Secret]) {
         for secret in secrets {
             let hide = |text: &mut String| *text = secret.redact(text);
@@ -260,7 +260,8 @@ impl Response {
         }
     }
 
-    /// Reads text tool calls and tagged prose. Models that were offered native tools write calls in tags, too.
+    /// Parses text tool calls and tagged prose. This also applies to models that were offered native tools, because
+    /// they sometimes write calls in tags.
     pub(crate) fn read_tags(&mut self, tools: &Offered) {
         let native = !self.tool_calls.is_empty();
         let applies = tools.as_text || (!native && has_opening_tag(&self.text));
@@ -281,7 +282,7 @@ impl Response {
         if tools.as_text {
             self.tagged.violations = reply.violations;
         }
-        // A call that cannot be read is no text for people, so that nobody would learn of it.
+        // A call that cannot be parsed is not visible text, so it must be reported or it would be lost.
         if !tools.names.is_empty() {
             self.tagged.errors = reply.errors;
         }
@@ -291,7 +292,7 @@ impl Response {
         }
     }
 
-    /// Returns whether the reply calls tools, or tries to: then it is not an answer.
+    /// Returns whether the reply calls tools, or tries to; then it is not an answer.
     pub(crate) fn calls_tools(&self) -> bool {
         !self.tool_calls.is_empty() || !self.tagged.errors.is_empty()
     }
@@ -305,8 +306,8 @@ impl Response {
         self.blocks.iter().filter_map(text).collect()
     }
 
-    /// Returns the text, or the reasoning of a reply that holds nothing else: some servers put the whole answer there.
-    /// Beside tool calls reasoning stays private.
+    /// Returns the text, or the reasoning of a reply without any text or tool calls, because some servers put the whole
+    /// answer there.
     pub(crate) fn text_or_reasoning(&self) -> &str {
         match &self.thinking {
             Some(thinking) if self.text.is_empty() && self.tool_calls.is_empty() => thinking,
@@ -314,7 +315,7 @@ impl Response {
         }
     }
 
-    /// Returns the user-facing prose, else the raw text without thoughts in tags.
+    /// Returns the user-facing prose, else the raw text.
     pub fn prose(&self) -> &str {
         self.tagged.prose.as_deref().unwrap_or(&self.text)
     }
@@ -330,14 +331,14 @@ impl Response {
         })
     }
 
-    /// Estimates the tokens that the model wrote.
+    /// Estimates the tokens that the model generated.
     pub(crate) fn estimated_tokens(&self) -> i64 {
         let calls = self.tool_calls.iter().map(|c| crate::estimate::estimate_json(&c.arguments)).sum::<i64>();
         let thoughts = self.thinking.as_deref().map_or(0, estimate_tokens);
         estimate_tokens(&self.text).saturating_add(thoughts).saturating_add(calls)
     }
 
-    /// Returns the calls as result dicts; those of a mock carry a `type`.
+    /// Returns the calls as result dicts; those of a mock have a `type`.
     pub(crate) fn tool_calls_json(&self) -> Vec<Value> {
         let dict = |call: &ToolCall| {
             let mut out = call.to_json();

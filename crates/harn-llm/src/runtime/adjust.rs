@@ -1,4 +1,4 @@
-//! Options that a model does not take as they are: adjusted with a notice, or refused before anything is sent.
+//! Adjusts options that a model does not support, with a notice, or rejects them before anything is sent.
 
 use std::rc::Rc;
 use std::sync::LazyLock;
@@ -14,7 +14,7 @@ use crate::options::{DEFAULT_MAX_TOKENS, Effort, Thinking};
 use crate::request::{Request, Route};
 use crate::tools::ToolChoice;
 
-/// A combination that a provider refuses; see `data/option_rules.toml`.
+/// A combination of options that a provider rejects; see `data/option_rules.toml`.
 #[derive(Debug, Deserialize)]
 struct OptionRule {
     family: String,
@@ -25,7 +25,7 @@ struct OptionRule {
     #[serde(default)]
     drop: Vec<String>,
     refuse: Option<String>,
-    /// Where it is written.
+    /// The documentation of the restriction.
     source: String,
 }
 
@@ -53,7 +53,7 @@ impl OptionRule {
     }
 }
 
-/// Whether a request sets an option, by its name or that of a combination.
+/// Returns whether a request sets an option, given by its name or the name of a combination.
 fn is_set(request: &Request, option: &str) -> bool {
     match option {
         "thinking" => request.thinking.is_on(),
@@ -66,7 +66,7 @@ fn is_set(request: &Request, option: &str) -> bool {
     }
 }
 
-/// Tokens of thinking that stand for an effort.
+/// The thinking budget in tokens that corresponds to each effort.
 const BUDGETS: [(Effort, i64); 6] = [
     (Effort::Minimal, 1024),
     (Effort::Low, 2048),
@@ -80,7 +80,7 @@ fn budget_of(effort: Effort) -> Option<i64> {
     BUDGETS.iter().find(|(of, _)| *of == effort).map(|(_, tokens)| *tokens)
 }
 
-/// The effort that stands for tokens of thinking: one that every model has.
+/// Returns the effort that corresponds to a thinking budget, limited to efforts that every model supports.
 fn effort_of(tokens: i64) -> Effort {
     let every = [Effort::Low, Effort::Medium];
     let fits = BUDGETS.iter().find(|(effort, most)| every.contains(effort) && tokens <= *most);
@@ -88,13 +88,13 @@ fn effort_of(tokens: i64) -> Effort {
 }
 
 impl LlmRuntime {
-    /// What the catalogue knows of a route's model.
+    /// Returns the catalogue entry of a route's model.
     pub(super) fn entry_of(&self, route: &Route) -> Option<Rc<Entry>> {
         self.config().catalog().find(&route.provider, &route.model)
     }
 
-    /// The limit of a reply where the call names none: the model's, at most 16384; nothing for one's own servers that serve an
-    /// unknown model.
+    /// Returns the reply limit when the call sets none: the model's limit, at most 16384. Returns 0 (no limit) for an
+    /// unknown model on a free provider, such as a local server.
     pub(super) fn default_max_tokens(&self, route: &Route) -> i64 {
         let most = self.entry_of(route).and_then(|entry| entry.output);
         let is_own = || self.config().provider(&route.provider).is_some_and(|table| table.free == Some(true));
@@ -105,7 +105,7 @@ impl LlmRuntime {
         }
     }
 
-    /// Returns the capabilities of a model: those of the rules, with images and documents also where the catalogue lists them.
+    /// Returns the capabilities of a model: those of the rules, plus images and documents if the catalogue lists them.
     pub fn media_capabilities(&self, provider: &str, model: &str) -> Capabilities {
         let mut caps = self.capabilities().lookup(provider, model);
         let config = self.config();
@@ -116,23 +116,24 @@ impl LlmRuntime {
         caps
     }
 
-    /// Whether a model is known not to cache prompts; others cache by themselves, or what is asked has no effect.
+    /// Returns whether a model is known not to cache prompts. Other models cache automatically, or the option has no
+    /// effect.
     pub(super) fn refuses_cache(&self, route: &Route) -> bool {
         self.entry_of(route).is_some_and(|entry| entry.can("cache") == Some(false))
     }
 
-    /// Whether a call needs the Responses API of OpenAI.
+    /// Returns whether a call needs OpenAI's Responses API.
     pub(super) fn wants_responses(&self, route: &Route, has_tools: bool, thinks: bool) -> bool {
         let entry = self.entry_of(route).filter(|entry| entry.found != Match::Family);
         if entry.is_some_and(|entry| entry.can("responses_only") == Some(true)) {
             return true;
         }
-        // Since GPT-5.4 tools with an effort, since GPT-5.6 all tools.
+        // Required for tools with an effort since GPT-5.4, for all tools since GPT-5.6.
         let version = model_version(&route.model);
         has_tools && version.is_some_and(|version| version >= (5, 6) || (thinks && version >= (5, 4)))
     }
 
-    /// Makes the options of a request ones that its model takes.
+    /// Adjusts the options of a request to those that its model supports.
     ///
     /// # Errors
     /// A combination has no equivalent.
@@ -159,14 +160,14 @@ impl LlmRuntime {
         Ok(())
     }
 
-    /// Expresses thinking in a mode that the model has.
+    /// Converts thinking to a mode that the model supports.
     fn adjusted_thinking(&self, request: &Request, entry: Option<&Entry>) -> Result<Thinking, OptionError> {
         let caps = &request.route.caps;
         let (model, provider) = (&request.route.model, &request.route.provider);
         let adapts = caps.thinks("adaptive");
         let by_effort = caps.thinks("effort") && !caps.thinks("enabled");
         let by_budget = caps.thinks("enabled") && !caps.thinks("effort") && !adapts;
-        // OpenRouter translates by itself.
+        // OpenRouter converts modes itself.
         if request.route.dialect == Dialect::Openrouter {
             return Ok(request.thinking);
         }
@@ -189,7 +190,7 @@ impl LlmRuntime {
         if let Thinking::Effort(effort) = thinking {
             let listed = &caps.reasoning_efforts;
             let is_listed = listed.is_empty() || listed.iter().any(|word| word == effort.as_str());
-            // The catalogue lists efforts of the API, not those that stand for budgets.
+            // The catalogue lists the efforts of the API, not those that stand for budgets.
             let catalogued =
                 entry.filter(|_| !by_budget).and_then(|entry| entry.takes_effort(effort.as_str()));
             if !catalogued.unwrap_or(is_listed) {
@@ -206,7 +207,7 @@ impl LlmRuntime {
         }
         let [least, most] = caps.thinking_budget[..] else {
             return Ok(match thinking {
-                // Without being asked, these models do not think.
+                // These models do not think unless thinking is requested.
                 Thinking::Effort(Effort::None) if by_budget => Thinking::Disabled,
                 Thinking::Effort(effort) if by_budget => {
                     Thinking::Enabled { budget_tokens: budget_of(effort) }

@@ -1,24 +1,24 @@
-//! What `harn run --trace` shows: a line per attempt at a model, and what all of them add up to.
+//! The trace of `harn run --trace`: one line per attempt at a model call, and the totals.
 
 use std::fmt::Write;
 
-/// Lines that are kept; a program that runs for days must not grow by each call.
+/// The maximum number of retained lines, so that memory use of long-running programs is bounded.
 const KEPT: usize = 1000;
 
-/// An attempt at a model that is over.
+/// A finished attempt at a model call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Attempt {
-    /// The model that answered, or was to answer.
+    /// The model that was called.
     pub(crate) model: String,
     /// Prompt tokens.
     pub(crate) input_tokens: i64,
     /// Reply tokens.
     pub(crate) output_tokens: i64,
-    /// How long it took.
+    /// Duration in milliseconds.
     pub(crate) duration_ms: i64,
-    /// What it cost by the price list.
+    /// Cost in USD by the price list.
     pub(crate) cost_usd: f64,
-    /// Why it failed, if it did.
+    /// The failure, if the attempt failed.
     pub(crate) failure: Option<String>,
 }
 
@@ -31,23 +31,23 @@ pub(crate) struct Attempts {
     failed: usize,
 }
 
-/// What the attempts of a run add up to.
+/// The totals of all attempts of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct AttemptsTotal {
-    /// How many there were, failed ones counted.
+    /// The number of attempts, including failed ones.
     pub calls: usize,
     /// Prompt tokens.
     pub input_tokens: i64,
     /// Reply tokens.
     pub output_tokens: i64,
-    /// How long they took.
+    /// Total duration in milliseconds.
     pub duration_ms: i64,
-    /// What they cost by the price list.
+    /// Total cost in USD by the price list.
     pub cost_usd: f64,
 }
 
 impl Attempts {
-    /// What they add up to.
+    /// Returns the totals.
     pub(crate) fn total(&self) -> AttemptsTotal {
         let Attempt { input_tokens, output_tokens, duration_ms, cost_usd, .. } = self.total;
         AttemptsTotal {
@@ -72,7 +72,7 @@ impl Attempts {
         }
     }
 
-    /// The summary; nothing when no model was called.
+    /// Returns the summary; `None` when no model was called.
     pub(crate) fn summary(&self) -> Option<String> {
         let made = self.answered + self.failed;
         if made == 0 {

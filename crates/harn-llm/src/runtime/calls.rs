@@ -1,4 +1,4 @@
-//! `llm_call` and its structured relatives: rounds around attempts, results as dicts.
+//! `llm_call` and its structured variants: schema rounds, and results as dicts.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -21,21 +21,22 @@ use crate::structured::judge::failure_message;
 use crate::structured::rounds::{Rounds, Verdict};
 use crate::transcript::{CallRecord, assistant_message, of_call, search_events};
 
-/// A call that came to an end with a reply.
+/// A call that ended with a reply.
 #[derive(Debug, Clone)]
 pub struct Finished {
     /// The last reply.
     pub response: Response,
-    /// What was sent, with the original messages.
+    /// The request, with the original messages.
     pub prepared: Box<Prepared>,
-    /// The rounds that were made.
+    /// The schema rounds of the call.
     pub rounds: Rounds,
-    /// What is wrong with the reply, when validation let it through or was left to the caller.
+    /// Validation errors of the reply, if validation only warns or the caller handles them.
     pub errors: Vec<String>,
 }
 
 impl Finished {
-    /// Returns why a call that only returns data has none: the model called tools, and this call does not execute tools.
+    /// Returns the error of a structured call without data: the model called tools, which structured calls do not
+    /// execute.
     fn unanswered(&self) -> Option<String> {
         let response = &self.response;
         response.calls_tools().then(|| {
@@ -47,10 +48,10 @@ impl Finished {
 }
 
 impl LlmRuntime {
-    /// Makes a call and gives the typed reply; `sink` sees the events of the stream as they come.
+    /// Makes a call and returns the typed reply. `sink` receives the stream events as they arrive.
     ///
     /// # Errors
-    /// Wrong options, or the call failed.
+    /// The options are invalid, or the call failed.
     pub async fn call(&self, call: &Call, sink: &mut Sink<'_>) -> Result<Finished, CallError> {
         let mut prepared = Box::new(self.prepare(call)?);
         self.apply_experiment(&mut prepared).await?;
@@ -58,11 +59,12 @@ impl LlmRuntime {
         self.validated(finished)
     }
 
-    /// As [`LlmRuntime::call`]; `deliver` gets the text for people in pieces, as it arrives. Put together they are the
-    /// reply's `visible_text`. What was delivered stands: from then on a failure is not tried again.
+    /// Like [`LlmRuntime::call`], and passes the user-facing text to `deliver` in chunks, as it arrives. The chunks
+    /// concatenate to the reply's `visible_text`. Delivered text cannot be retracted, so failures after the first chunk
+    /// are not retried.
     ///
     /// # Errors
-    /// As [`LlmRuntime::call`].
+    /// As for [`LlmRuntime::call`].
     pub async fn call_live(
         &self,
         call: &Call,
@@ -75,7 +77,7 @@ impl LlmRuntime {
         self.call_telling(call, false, &mut pieces).await
     }
 
-    /// A call whose text is told while it arrives; with `takes_back` a listener can be told that it was void.
+    /// Makes a call and streams its text. With `takes_back`, the listener can be notified that earlier text is void.
     async fn call_telling(
         &self,
         call: &Call,
@@ -87,7 +89,7 @@ impl LlmRuntime {
         prepared.shown = Some(shown.clone()).filter(|_| !takes_back);
         prepared.live = true;
         self.apply_experiment(&mut prepared).await?;
-        // What fails the schema is asked for again: only the end of the rounds is worth showing.
+        // A reply that violates the schema is requested again, so the text of structured calls is not streamed.
         let output = &prepared.options.output;
         let listens = !output.is_structured() && output.validator.is_none();
         let sentinel = str_at(&prepared.options.raw, "done_sentinel").map(str::to_owned);
@@ -124,7 +126,7 @@ impl LlmRuntime {
         self.validated(finished)
     }
 
-    /// What validation makes of a reply.
+    /// Applies the validation mode of the call to a reply with errors.
     pub(super) fn validated(&self, finished: Finished) -> Result<Finished, CallError> {
         let output = &finished.prepared.options.output;
         if finished.errors.is_empty() || output.validation == Validation::Off {
@@ -144,7 +146,7 @@ impl LlmRuntime {
         Err(LlmError::new(Category::SchemaValidation, message).at(&route.provider, &route.model).into())
     }
 
-    /// Applies the structural experiment of the call, or of the environment.
+    /// Applies the structural experiment of the call or of the environment.
     pub(super) async fn apply_experiment(&self, prepared: &mut Prepared) -> Result<(), CallError> {
         let from_env = crate::config::env(self.embedder(), "HARN_STRUCTURAL_EXPERIMENT").map(Value::from);
         let option = prepared.options.raw.get("structural_experiment").cloned().or(from_env);
@@ -185,7 +187,8 @@ impl LlmRuntime {
         Ok(())
     }
 
-    /// Asks the validator of a call about its answer: the data, or the text of a call that asks for none.
+    /// Runs the validator of a call on its answer: the data, or the text of an unstructured call. Returns the
+    /// objection, if any.
     pub(super) async fn rejection(
         &self,
         prepared: &Prepared,
@@ -217,7 +220,7 @@ impl LlmRuntime {
             {
                 verdict = rounds.reject(wrong);
             }
-            // Every round asks the original messages, with what the last one was told in vain taken back.
+            // Every round starts from the original messages, without the feedback of earlier rounds.
             prepared.request.messages.truncate(original);
             match verdict {
                 Verdict::Done => {
@@ -239,7 +242,7 @@ impl LlmRuntime {
         }
     }
 
-    /// Returns the result dict of a finished call, with its transcript.
+    /// Returns the result dict of a finished call, including its transcript.
     pub fn result_json(&self, finished: &Finished) -> Value {
         let mut out = finished.response.to_json();
         let ids = || self.embedder.new_id();
@@ -256,19 +259,19 @@ impl LlmRuntime {
         out
     }
 
-    /// `llm_call`: the result dict.
+    /// `llm_call`: returns the result dict.
     ///
     /// # Errors
-    /// Wrong options, or the call failed; [`CallError::to_thrown`] gives what scripts catch.
+    /// The options are invalid, or the call failed; [`CallError::to_thrown`] returns the value that programs catch.
     pub async fn llm_call(&self, call: &Call) -> Result<Value, CallError> {
         self.llm_call_streaming(call, &mut |_| {}).await
     }
 
-    /// A call of an agent loop: the result dict whose transcript holds only the model's message and
-    /// the searches that the provider ran. The loop has the rest. `deliver` gets the text for people as it arrives.
+    /// Makes a call of an agent loop. The transcript in the result dict contains only the model's message and the
+    /// searches that the provider ran, as the loop has the rest. `deliver` receives the user-facing text as it arrives.
     ///
     /// # Errors
-    /// As [`LlmRuntime::llm_call`].
+    /// As for [`LlmRuntime::llm_call`].
     pub async fn llm_turn(
         &self,
         call: &Call,
@@ -281,11 +284,11 @@ impl LlmRuntime {
         Ok(self.turn_json(&finished))
     }
 
-    /// As [`LlmRuntime::llm_turn`], for listeners that hear of tool calls, too. With `takes_back` they can be told that the text
-    /// they heard was void.
+    /// Like [`LlmRuntime::llm_turn`], for listeners that also receive tool calls. With `takes_back`, they can be
+    /// notified that earlier text is void.
     ///
     /// # Errors
-    /// As [`LlmRuntime::llm_call`].
+    /// As for [`LlmRuntime::llm_call`].
     pub async fn llm_turn_telling(
         &self,
         call: &Call,
@@ -309,10 +312,10 @@ impl LlmRuntime {
         out
     }
 
-    /// `llm_call`, with the events of the stream shown to `sink`.
+    /// Like `llm_call`, and passes the stream events to `sink`.
     ///
     /// # Errors
-    /// As [`LlmRuntime::llm_call`].
+    /// As for [`LlmRuntime::llm_call`].
     pub async fn llm_call_streaming(
         &self,
         call: &Call,
@@ -322,15 +325,15 @@ impl LlmRuntime {
         Ok(self.result_json(&finished))
     }
 
-    /// `llm_call_safe`: `{ok, response, error}`.
+    /// `llm_call_safe`: returns `{ok, response, error}`.
     pub async fn llm_call_safe(&self, call: &Call) -> Value {
         safe_json(self.llm_call(call).await)
     }
 
-    /// `llm_call_structured`: the validated data.
+    /// `llm_call_structured`: returns the validated data.
     ///
     /// # Errors
-    /// As [`LlmRuntime::llm_call`], and when the reply does not fit the schema.
+    /// As for [`LlmRuntime::llm_call`], and when the reply does not match the schema.
     pub async fn llm_call_structured(
         &self,
         prompt: &Value,
@@ -347,7 +350,7 @@ impl LlmRuntime {
         Ok(finished.response.data.unwrap_or(Value::Null))
     }
 
-    /// `llm_call_structured_safe`: `{ok, data, error}`.
+    /// `llm_call_structured_safe`: returns `{ok, data, error}`.
     pub async fn llm_call_structured_safe(
         &self,
         prompt: &Value,
@@ -360,7 +363,7 @@ impl LlmRuntime {
         }
     }
 
-    /// `llm_call_structured_result`: the diagnostic envelope.
+    /// `llm_call_structured_result`: returns the diagnostic envelope.
     pub async fn llm_call_structured_result(
         &self,
         prompt: &Value,
@@ -377,7 +380,7 @@ impl LlmRuntime {
             Some(Value::Object(o)) if o.get("enabled") != Some(&Value::Bool(false)) => Some(o),
             _ => None,
         };
-        // What the second call is given is known to be right before the first one is paid for.
+        // The options of the repair call are checked before the first call is paid for.
         let overrides = repair.as_ref().map_or(Ok(()), |given| check_values(call_options(), given));
         if let Err(error) = overrides {
             return failed_envelope(&CallError::Option(format!("repair: {error}")), "", "");
@@ -418,7 +421,7 @@ impl LlmRuntime {
         }
     }
 
-    /// Asks once more, showing the bad reply and what is wrong with it.
+    /// Makes a second call with the invalid reply and its errors.
     async fn repair(&self, bad: &Finished, schema: Option<&Value>, call: &Call, overrides: Object) -> Value {
         let bindings = json!({"errors": bad.errors.join("; "), "text": bad.response.text_or_reasoning()});
         let prompt = self.embedder.prose("llm/repair", &bindings);
@@ -457,7 +460,7 @@ impl LlmRuntime {
     }
 }
 
-/// The dict of `llm_call_safe` for what a call gave.
+/// Converts the result of a call to the dict of `llm_call_safe`.
 pub fn safe_json(result: Result<Value, CallError>) -> Value {
     match result {
         Ok(response) => json!({"ok": true, "response": response, "error": null}),
@@ -465,7 +468,7 @@ pub fn safe_json(result: Result<Value, CallError>) -> Value {
     }
 }
 
-/// Adds what the structured forms imply to the options.
+/// Adds the options that the structured variants imply.
 fn structured_call(
     name: &str,
     prompt: &Value,
@@ -544,7 +547,7 @@ fn failed_envelope(error: &CallError, provider: &str, model: &str) -> Value {
     })
 }
 
-/// Returns the word of an error dict or message, as `error_category` does.
+/// Returns the category of an error dict or message, like `error_category`.
 pub fn category_of(error: &Value) -> Category {
     match error {
         Value::String(message) => crate::error::classify_message(message),

@@ -1,4 +1,4 @@
-//! Routes of the large clouds: addresses and credentials that a table entry cannot express.
+//! Routes of the large clouds: URLs and credentials that a configuration table cannot express.
 
 use harn_system::SystemExt;
 
@@ -10,7 +10,7 @@ use crate::secret::Secret;
 use crate::sigv4::{Credentials, profile, sign};
 
 impl LlmRuntime {
-    /// Fills in what depends on the cloud: deployment, project, region.
+    /// Fills in the cloud-specific parts of a route: deployment, project, region.
     pub(super) fn adapt_cloud_route(&self, route: &mut Route, key_of_call: bool) {
         let var = |name: &str| env(self.embedder(), name);
         match route.dialect {
@@ -19,7 +19,8 @@ impl LlmRuntime {
                 let version = var("AZURE_OPENAI_API_VERSION").unwrap_or_else(|| "2024-10-21".into());
                 route.endpoint =
                     format!("/openai/deployments/{deployment}/chat/completions?api-version={version}");
-                // A token of the directory is a bearer; only the resource's own key has a header.
+                // A Microsoft Entra ID token is sent as a bearer token; only the key of the resource has its own
+                // header.
                 if !key_of_call
                     && var("AZURE_OPENAI_API_KEY").is_none()
                     && let Some(key) = &route.key
@@ -50,10 +51,10 @@ impl LlmRuntime {
         ["VERTEX_AI_PROJECT", "GOOGLE_CLOUD_PROJECT"].iter().find_map(|name| env(self.embedder(), name))
     }
 
-    /// Looks whether there is what the address of a cloud needs, before anything is sent there.
+    /// Checks that the URL of a cloud can be completed, before anything is sent.
     ///
     /// # Errors
-    /// Nobody has named the project.
+    /// No project is configured.
     pub(super) fn check_cloud_route(&self, route: &Route) -> Result<(), OptionError> {
         let lacks_project = route.dialect == Dialect::Vertex && route.endpoint.contains("{project}");
         if lacks_project && self.vertex_project().is_none() {
@@ -82,8 +83,8 @@ impl LlmRuntime {
         profile(&text, &var("AWS_PROFILE").unwrap_or_else(|| "default".into()))
     }
 
-    /// Signs a request of a route that is authorised by signature. The headers are secret: they are
-    /// added to the request but never recorded.
+    /// Signs a request of a route with signature authorisation. The returned headers are secret: they are added to the
+    /// request but never recorded.
     pub(super) fn sign_request(
         &self,
         route: &Route,

@@ -1,4 +1,4 @@
-//! `llm_completion`: continuing a text, or filling a gap in it.
+//! `llm_completion`: continues a text, or fills a gap in it.
 
 use harn_value::{Data as Value, json};
 
@@ -13,21 +13,21 @@ use crate::wire::WireStyle;
 /// The arguments of a completion.
 #[derive(Debug, Clone, Default)]
 pub struct Completion {
-    /// Text in front of the gap.
+    /// Text before the gap.
     pub prefix: String,
-    /// Text behind it; empty for a plain continuation.
+    /// Text after the gap; empty for a plain continuation.
     pub suffix: String,
-    /// System text.
+    /// The system prompt.
     pub system: Option<String>,
     /// The option dict.
     pub options: Value,
 }
 
 impl LlmRuntime {
-    /// `llm_completion`: the result dict, without transcript and data.
+    /// `llm_completion`: returns the result dict, without transcript and data.
     ///
     /// # Errors
-    /// Wrong options, or the call failed.
+    /// The options are invalid, or the call failed.
     pub async fn llm_completion(&self, c: &Completion) -> Result<Value, CallError> {
         let mut response = self.complete(c).await?;
         response.read_tags(&Offered::default());
@@ -45,7 +45,8 @@ impl LlmRuntime {
         if self.is_mock(&prepared.request.route.provider) {
             return Ok(self.answer_completion(c, &call, &prepared).await?);
         }
-        // Whoever answers, a call is formed as it is sent: scripts are matched against the text, watchers see the prompt.
+        // The request is built as it would be sent, even if a script answers: scripts match against the text, and
+        // watchers see the prompt.
         if let Some(mut prepared) = self.at_endpoint(prepared, &matched) {
             prepared.matched = Some(matched.clone());
             match self.answer_completion(c, &call, &prepared).await {
@@ -59,7 +60,7 @@ impl LlmRuntime {
         Ok(self.answer_completion(c, &call, &prepared).await?)
     }
 
-    /// The request for the endpoint of text completions, if the provider has one.
+    /// Returns the request for the text completion endpoint, if the provider has one.
     fn at_endpoint(&self, mut prepared: Prepared, text: &Conversation) -> Option<Prepared> {
         let request = &mut prepared.request;
         let endpoint = request.route.completion_endpoint.clone()?;
@@ -75,8 +76,8 @@ impl LlmRuntime {
         Some(prepared)
     }
 
-    /// The call over a chat route. Its instruction is a part of the prompt like any other: assembly puts it together with the
-    /// rest, and traces it.
+    /// Returns the call for a chat route. Its instruction is a fragment of the system prompt like any other, so it is
+    /// included in assembly and tracing.
     fn over_chat(&self, c: &Completion) -> Call {
         let bindings = json!({"prefix": c.prefix, "suffix": c.suffix, "has_suffix": !c.suffix.is_empty()});
         let instruction = self.embedder.prose("llm/completion_system", &bindings);
@@ -87,7 +88,7 @@ impl LlmRuntime {
         Call { instruction: Some(instruction), ..Call::new(prompt, c.system.as_deref(), c.options.clone()) }
     }
 
-    /// Asks for a completion; without a script the mock makes one up.
+    /// Requests a completion; without a script the mock generates one.
     async fn answer_completion(
         &self,
         c: &Completion,

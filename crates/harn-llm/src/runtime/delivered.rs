@@ -1,23 +1,23 @@
-//! Text that a listener has and cannot be asked to forget, while the reply that it came from begins again.
+//! Text that was delivered to a listener and cannot be retracted when the reply restarts.
 
 use crate::error::{Category, LlmError};
 
-/// The text that was delivered so far.
+/// The text delivered so far.
 #[derive(Default)]
 pub(super) struct Delivered {
     text: String,
-    /// How much of it a repeated reply has reached, while it repeats it.
+    /// While a restarted reply repeats the delivered text: the number of bytes repeated so far.
     repeated: Option<usize>,
     differs: bool,
 }
 
 impl Delivered {
-    /// The reply begins again.
+    /// Notes that the reply restarts.
     pub(super) fn restart(&mut self) {
         self.repeated = (!self.text.is_empty()).then_some(0);
     }
 
-    /// The part of a piece that was not delivered before.
+    /// Returns the part of a chunk that was not delivered before.
     pub(super) fn fresh(&mut self, piece: String) -> Option<String> {
         if self.differs {
             return None;
@@ -41,7 +41,7 @@ impl Delivered {
         None
     }
 
-    /// Why the delivered text does not belong to the reply, at its end.
+    /// Returns an error if the delivered text differs from the finished reply.
     pub(super) fn failure(&self) -> Option<LlmError> {
         let differs = self.differs || self.repeated.is_some();
         differs.then(|| {

@@ -1,4 +1,4 @@
-//! Values of environment variables. One that makes no sense is told, and has no effect unless it protects.
+//! Parses environment variables. An invalid value is reported and ignored, unless ignoring it would be unsafe.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::LlmRuntime;
 use crate::config::env;
 
 impl LlmRuntime {
-    /// A switch; `None` when the variable is not set. A word that is no switch is told, and stands for `unclear`.
+    /// Returns a boolean variable; `None` when it is not set. An invalid value is reported and treated as `unclear`.
     fn switch(&self, name: &str, unclear: bool) -> Option<bool> {
         let value = env(self.embedder(), name)?;
         match value.to_lowercase().as_str() {
@@ -20,23 +20,23 @@ impl LlmRuntime {
         }
     }
 
-    /// Whether no call may reach the network. What is unclear forbids it.
+    /// Returns whether network calls are disabled. An invalid value disables them.
     pub(super) fn calls_disabled(&self) -> bool {
         self.switch("HARN_LLM_CALLS_DISABLED", true).unwrap_or(false)
     }
 
-    /// Whether replies are streamed unless a call says otherwise.
+    /// Returns whether replies are streamed by default.
     pub(super) fn streams(&self) -> bool {
         self.switch("HARN_LLM_STREAM", true).unwrap_or(true)
     }
 
-    /// A limit of time: a duration as programs write it (`500ms`), or a number of seconds.
+    /// Returns a time limit: a duration in Harn syntax (`500ms`), or a number of seconds.
     pub(super) fn env_time(&self, name: &str) -> Option<Duration> {
         let value = env(self.embedder(), name)?;
         self.told(name, &value, "a duration such as 500ms or a number of seconds above 0", time(&value))
     }
 
-    /// The first of several variables that is set, as a whole number of at least `least`.
+    /// Returns the first variable that is set, as an integer of at least `least`.
     pub(super) fn env_int(&self, names: &[&str], least: i64) -> Option<i64> {
         let (name, value) =
             names.iter().find_map(|name| env(self.embedder(), name).map(|value| (*name, value)))?;
@@ -44,7 +44,7 @@ impl LlmRuntime {
         self.told(name, &value, &format!("a whole number of at least {least}"), found)
     }
 
-    /// What a value was read as; tells that it was not understood.
+    /// Returns `found`, and warns if the value was invalid.
     fn told<T>(&self, name: &str, value: &str, expected: &str, found: Option<T>) -> Option<T> {
         if found.is_none() {
             self.warn_once(&format!("{name} must be {expected}, got `{value}`; it has no effect")); // prose-ok: diagnostic
@@ -53,7 +53,7 @@ impl LlmRuntime {
     }
 }
 
-/// Reads a length of time above 0.
+/// Parses a duration greater than zero.
 fn time(text: &str) -> Option<Duration> {
     let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86_400.0), ("w", 604_800.0)];
     let in_units = units.iter().find_map(|(unit, seconds)| {

@@ -1,4 +1,4 @@
-//! `llm_healthcheck`: does a provider answer, and does it serve a model?
+//! `llm_healthcheck`: checks that a provider responds and that it serves a model.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 const BODY_LIMIT: usize = 4 << 20;
 
 impl LlmRuntime {
-    /// Checks a provider; never fails. `options` may hold `api_key`, `model`, `base_url` (or `url`), and for
-    /// Ollama `warm`, `preload`, `keep_alive`.
+    /// Checks a provider; never fails. `options` may contain `api_key`, `model`, `base_url` (or `url`), and for Ollama
+    /// `warm`, `preload`, `keep_alive`.
     pub async fn healthcheck(&self, provider: &str, options: &Value) -> Value {
         let Some(table) = self.config().provider(provider).cloned() else {
             return verdict(
@@ -54,7 +54,7 @@ impl LlmRuntime {
                 json!({"reason": "no_healthcheck"}),
             );
         };
-        // A check that goes to an address of its own says nothing of another server.
+        // A check with a fixed URL does not test a server at another base URL.
         let elsewhere = base != table.base_url(self.embedder());
         let url = match &check.url {
             Some(_) if elsewhere => join(&base, models_path(&table, &base)),
@@ -64,7 +64,7 @@ impl LlmRuntime {
         self.run_check(provider, &table, check, url, auth).await
     }
 
-    /// The address that a check goes to: the one given, else the provider's.
+    /// Returns the base URL for a check: the given one, else the provider's.
     fn health_base(&self, table: &Provider, options: &Value) -> String {
         let given = str_at(options, "base_url").or_else(|| str_at(options, "url"));
         given.map_or_else(|| table.base_url(self.embedder()), crate::config::clean_url)
@@ -113,7 +113,7 @@ impl LlmRuntime {
         }
     }
 
-    /// Asks an OpenAI-style host for its models and looks for one.
+    /// Requests the model list of an OpenAI-compatible server and searches it for a model.
     async fn model_health(
         &self,
         provider: &str,
@@ -243,7 +243,7 @@ impl LlmRuntime {
         }
     }
 
-    /// Finds the authorisation of a check; `Err` lists the variables that could hold a key.
+    /// Returns the authorisation of a check. `Err` lists the variables that may contain a key.
     fn health_auth(&self, table: &Provider, options: &Value) -> Result<Auth, Vec<String>> {
         let envs = table.auth_envs();
         let given = str_at(options, "api_key").filter(|k| !k.is_empty()).map(str::to_string);
@@ -270,7 +270,8 @@ impl LlmRuntime {
         body: Option<Value>,
         auth: Auth,
     ) -> Result<WholeReply, String> {
-        // A probe is a request like any other: it sends the key, and warming up loads a model.
+        // A health check is subject to the same restrictions as other requests: it sends the key, and warming up loads
+        // a model.
         if let Some(refusal) = self.refused_network(provider) {
             return Err(refusal);
         }
@@ -316,7 +317,7 @@ fn join(base: &str, path: &str) -> String {
     format!("{}/{}", base.trim_end_matches('/'), path.trim_start_matches('/'))
 }
 
-/// Where an OpenAI-style host lists its models.
+/// Returns the path under which an OpenAI-compatible server lists its models.
 fn models_path(table: &Provider, base: &str) -> &'static str {
     if table.chat_endpoint().starts_with("/v1/") && !base.ends_with("/v1") { "/v1/models" } else { "/models" }
 }
@@ -325,7 +326,7 @@ fn speaks_openai(table: &Provider) -> bool {
     table.chat_endpoint().contains("/chat/completions") || table.chat_endpoint().contains("/responses")
 }
 
-/// Sorted values of `key` in the list at `list`.
+/// Returns the sorted values of `key` in the list at `list`.
 fn ids(value: &Value, list: &str, key: &str) -> Option<Vec<String>> {
     value.get(list).filter(|l| l.is_array())?;
     let mut out: Vec<String> =
@@ -334,7 +335,7 @@ fn ids(value: &Value, list: &str, key: &str) -> Option<Vec<String>> {
     Some(out)
 }
 
-/// Whether a request can be sent to a URL.
+/// Returns whether a string is an HTTP URL to which a request can be sent.
 fn is_address(url: &str) -> bool {
     url::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }

@@ -1,58 +1,58 @@
-//! The text for people and the tool calls of a reply that is still coming.
+//! Extracts user-facing text and tool calls from a reply that is still arriving.
 
 use std::collections::BTreeMap;
 
 use crate::event::StreamEvent;
 use crate::tool_text::{may_be_call, sanitize_partial};
 
-/// What a listener hears of a reply that is still coming.
+/// An event for the listener of a reply that is still arriving.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Live {
-    /// More text for people.
+    /// More user-facing text.
     Text(String),
-    /// The model begins to write a tool call.
+    /// The model starts to write a tool call.
     CallOpens {
         /// Id of the call.
         id: String,
-        /// The tool.
+        /// The name of the tool.
         name: String,
     },
     /// More of the JSON of a call's arguments.
     CallGoesOn {
         /// Id of the call.
         id: String,
-        /// The piece.
+        /// The fragment.
         arguments: String,
     },
-    /// The attempt broke off: text and calls so far are void, another attempt begins.
+    /// The attempt failed: all text and calls so far are void, and another attempt starts.
     Void,
 }
 
-/// Up to this many bytes a reply is looked through at every piece, beyond in steps that grow with it: all looks together
-/// take time linear in its length.
+/// Up to this size in bytes, a reply is scanned at every chunk. Beyond it, the steps grow with its size, so that all
+/// scans together take linear time.
 const SMALL: usize = 4096;
 
-/// Takes a reply as it arrives and gives out what of it is certain to be for people, in pieces.
+/// Processes a reply as it arrives and returns, in chunks, the text that is certain to be user-facing.
 #[derive(Debug, Default)]
 pub(super) struct LiveText {
     raw: String,
-    /// What was given out.
+    /// The text returned so far.
     given: String,
-    /// Bytes of `raw` at which it is looked through again.
+    /// The size of `raw` in bytes at which it is scanned again.
     next: usize,
-    /// The line that ends the loop which asks, when it has one of its own.
+    /// The custom line that ends the calling loop, if it has one.
     sentinel: Option<String>,
-    /// Tools whose calls may stand in the text: they are not for people.
+    /// Tools whose calls may occur in the text; such calls are not user-facing.
     tools: Vec<String>,
 }
 
 impl LiveText {
-    /// Text of a model that may call these tools, in a loop that ends at this line.
+    /// Creates an extractor for a model that may call `tools`, in a loop that `sentinel` ends.
     pub(super) fn of(tools: &[String], sentinel: Option<&str>) -> LiveText {
         LiveText { sentinel: sentinel.map(str::to_owned), tools: tools.to_vec(), ..LiveText::default() }
     }
 
-    /// Adds text; gives what can be shown now.
+    /// Adds text; returns the text that can be shown now.
     pub(super) fn feed(&mut self, text: &str) -> Option<String> {
         self.raw.push_str(text);
         if self.raw.len() < self.next {
@@ -60,7 +60,7 @@ impl LiveText {
         }
         self.next = self.raw.len() + if self.raw.len() < SMALL { 1 } else { self.raw.len() / 64 };
         let mut open = &self.raw[..may_be_call(&self.raw, &self.tools)];
-        // Some JSON is a plan for the program: whether it is shows at its end.
+        // A JSON block may be a plan for the program, which is known only at its end.
         if let Some(at) = open.rfind("```").filter(|_| open.matches("```").count() % 2 == 1) {
             open = &open[..at];
         }
@@ -75,7 +75,7 @@ impl LiveText {
         self.give(&shown)
     }
 
-    /// Ends the text; gives what of the finished one was not shown yet. What was shown cannot be taken back.
+    /// Ends the reply; returns the part of `visible` that was not shown yet. Text that was shown cannot be retracted.
     pub(super) fn finish(mut self, visible: &str) -> Option<String> {
         let visible = self.without_sentinel(visible);
         self.give(&visible)
@@ -87,7 +87,7 @@ impl LiveText {
         Some(more)
     }
 
-    /// Whether a last line may become one of the words that end a loop or announce a plan.
+    /// Returns whether an incomplete last line may become a line that ends a loop or announces a plan.
     fn may_end_the_loop(&self, line: &str) -> bool {
         let line = line.trim();
         let words = ["##DONE##", "DONE", "PLAN_READY"].into_iter().chain(self.sentinel.as_deref());
@@ -101,11 +101,11 @@ impl LiveText {
     }
 }
 
-/// Takes the events of a reply and tells of its native tool calls while the model writes them.
+/// Processes the events of a reply and reports its native tool calls while the model writes them.
 #[derive(Debug, Default)]
 pub(super) struct LiveCalls {
     calls: BTreeMap<usize, OpenCall>,
-    /// The reply came as a whole: there is nothing to be told ahead.
+    /// The reply arrived as a whole, so nothing is streamed.
     whole: bool,
 }
 
@@ -113,13 +113,13 @@ pub(super) struct LiveCalls {
 struct OpenCall {
     id: Option<String>,
     name: Option<String>,
-    /// Arguments that came before id and name.
+    /// Arguments that arrived before id and name.
     early: String,
     told: bool,
 }
 
 impl LiveCalls {
-    /// Whether somebody was told of a call.
+    /// Returns whether a call was reported.
     pub(super) fn is_open(&self) -> bool {
         self.calls.values().any(|call| call.told)
     }
@@ -146,7 +146,8 @@ impl LiveCalls {
         }
     }
 
-    /// Tells of a call once its id and name are known. The second one of an id gets another at the end of the reply.
+    /// Reports a call once its id and name are known. A second call with the same id is not reported here, because it
+    /// gets a new id at the end of the reply.
     fn open(&mut self, index: usize, deliver: &mut dyn FnMut(Live)) {
         let Some(OpenCall { id: Some(id), name: Some(name), told: false, .. }) = self.calls.get(&index)
         else {
@@ -204,7 +205,7 @@ mod tests {
         assert!(!whole.is_open());
     }
 
-    /// The pieces of a text that comes in chunks of so many characters.
+    /// Returns the chunks of shown text when `text` arrives in chunks of `size` characters.
     fn pieces(text: &str, size: usize) -> Vec<String> {
         let chars: Vec<char> = text.chars().collect();
         let mut live = LiveText::default();

@@ -1,8 +1,8 @@
-//! The runtime of model calls: state that outlives a call, and the sequence of one.
+//! The runtime of model calls: state shared between calls, and the sequence of a call.
 //!
-//! `prepare.rs` and `route.rs` turn arguments into a [`Request`](crate::Request), `layers/` is what a call
-//! goes through on its way out and back, `attempts.rs` the account that `--trace` shows, `calls.rs` makes schema rounds of calls, `completion.rs`
-//! and `stream.rs` are the two relatives of `llm_call`.
+//! `prepare.rs` and `route.rs` convert arguments to a [`Request`](crate::Request). `layers/` contains the layers that a
+//! call passes. `attempts.rs` collects the trace for `--trace`. `calls.rs` adds schema rounds to calls. `completion.rs`
+//! and `stream.rs` are the two variants of `llm_call`.
 
 mod adjust;
 mod attempts;
@@ -49,62 +49,62 @@ pub use live::Live;
 pub use prepared::Prepared;
 pub use stream::StreamItem;
 
-/// The arguments of a call as scripts give them.
+/// The arguments of a call, as programs pass them.
 #[derive(Debug, Clone, Default)]
 pub struct Call {
-    /// The prompt: text, or a list of message dicts.
+    /// The prompt: a string, or a list of message dicts.
     pub prompt: Value,
-    /// The system text; `None` falls back to the option `system`.
+    /// The system prompt; `None` falls back to the option `system`.
     pub system: Option<String>,
-    /// The option dict; it is shared with whoever made the call.
+    /// The option dict, shared with the caller.
     pub options: Rc<Value>,
-    /// The conversation that is sent, instead of what prompt, `messages` and `transcript` say.
+    /// The conversation to send; overrides the prompt and the options `messages` and `transcript`.
     pub messages: Option<Conversation>,
-    /// The tools that are offered, instead of what `tools` says.
+    /// The offered tools; overrides the option `tools`.
     pub tools: Option<ToolSet>,
-    /// What a completion tells a model that chats, at the end of the system text.
+    /// The instruction of a completion on a chat route, appended to the system prompt.
     pub instruction: Option<String>,
-    /// Whether the runtime has written `output_format`: then a route need not support it.
+    /// Whether the runtime itself set `output_format`. Then the route need not support it.
     pub format_is_derived: bool,
 }
 
 impl Call {
-    /// Makes a call of a prompt.
+    /// Creates a call with a prompt.
     pub fn new(prompt: impl Into<Value>, system: Option<&str>, options: Value) -> Call {
         let system = system.map(str::to_string);
         Call { prompt: prompt.into(), system, options: Rc::new(options), ..Call::default() }
     }
 }
 
-/// Receives each result or error of an attempt, as `--llm-mock-record` writes them.
+/// The recorder of `--llm-mock-record`, which receives the result or error of each attempt.
 struct Fixtures {
-    /// How many calls have begun.
+    /// The number of calls begun.
     begun: i64,
     sink: Box<dyn FnMut(&str)>,
 }
 
-/// Takes a reply: its key, and one line of JSON.
+/// Stores a reply: its key, and one line of JSON.
 type WriteReply = dyn Fn(&str, &str) -> Result<(), String>;
 
-/// Gives the line of a key.
+/// Returns the line stored under a key.
 type ReadReply = dyn Fn(&str) -> Result<Option<String>, String>;
 
-/// Replies of models by the digest of what was asked, as `harn test --record` and `--replay` keep them.
+/// Model replies stored by a digest of the request, as used by `harn test --record` and `--replay`.
 pub enum KeptReplies {
-    /// Hands on every reply: its key, and one line of JSON.
+    /// Stores every reply: its key, and one line of JSON.
     Write(Box<WriteReply>),
-    /// Answers every request: gives the line of a key.
+    /// Replays every reply from the line stored under its key.
     Read(Box<ReadReply>),
 }
 
-/// Sees each request on its way to a model, as `harn explain prompt` shows them.
+/// Observes each request before it is sent or answered, for `harn explain prompt`.
 type Watcher = Box<dyn FnMut(&Prepared)>;
 
-/// Everything that model calls share within one run. It stays on one thread, like the VM it serves.
+/// The state that model calls share within one run. It stays on one thread, like the VM.
 pub struct LlmRuntime {
     embedder: Rc<dyn Embedder>,
     layers: RefCell<Vec<Layer>>,
-    /// The providers whose addresses the project, its packages or the program name.
+    /// The providers whose URLs come from the project, its packages or the program.
     of_program: RefCell<BTreeSet<String>>,
     config: OnceCell<RefCell<Config>>,
     /// The catalogue with the table that the user has installed.
@@ -114,14 +114,14 @@ pub struct LlmRuntime {
     ledger: Ledger,
     limits: RateLimits,
     network: Rc<Network>,
-    /// What brings requests to their servers: the network, or a cassette.
+    /// The transport of requests: the network, or a cassette.
     carrier: RefCell<Rc<dyn Carrier>>,
     replaying: RefCell<Option<Rc<Replaying>>>,
     warned: RefCell<BTreeSet<String>>,
     fixtures: RefCell<Option<Fixtures>>,
     kept: RefCell<Option<Rc<KeptReplies>>>,
     log: RefCell<Option<crate::call_log::CallLog>>,
-    /// Lines of the log that have no time by themselves get one.
+    /// Whether log lines without their own time get a timestamp.
     log_is_timed: Cell<bool>,
     watcher: RefCell<Option<Watcher>>,
     rehearsing: Cell<bool>,
@@ -130,7 +130,7 @@ pub struct LlmRuntime {
 }
 
 impl LlmRuntime {
-    /// Makes a runtime over an embedder. Tables and the HTTP client are loaded on first use.
+    /// Creates a runtime with an embedder. Tables and the HTTP client are loaded on first use.
     pub fn new(embedder: Rc<dyn Embedder>) -> LlmRuntime {
         let network = Rc::new(Network::new(embedder.system()));
         LlmRuntime {
@@ -166,17 +166,17 @@ impl LlmRuntime {
         }
     }
 
-    /// Sets the providers whose addresses the project, its packages or the program name: rules about egress hold for them.
+    /// Sets the providers whose URLs come from the project, its packages or the program; egress rules apply to them.
     pub fn set_program_providers(&self, names: BTreeSet<String>) {
         *self.of_program.borrow_mut() = names;
     }
 
-    /// Returns the rules for connections to a provider whose address was `given` by the caller or not.
+    /// Returns the egress rules for connections to a provider. `given` says whether the caller supplied the URL.
     fn egress(&self, provider: &str, given: bool) -> Result<Option<Arc<Egress>>, String> {
         if given || self.of_program.borrow().contains(provider) { self.embedder.egress() } else { Ok(None) }
     }
 
-    /// Sets the table of models that the user has installed.
+    /// Sets the model table that the user has installed.
     pub fn set_model_table(&self, table: Table) {
         let catalog = Rc::new(Catalog::new(Some(table)));
         if let Some(config) = self.config.get() {
@@ -211,7 +211,7 @@ impl LlmRuntime {
         self.config_cell().borrow()
     }
 
-    /// Makes a provider name known.
+    /// Registers a provider name as known.
     pub fn register_provider(&self, name: &str) {
         self.config_cell().borrow_mut().register(name);
     }
@@ -221,8 +221,8 @@ impl LlmRuntime {
         self.caps_cell().borrow()
     }
 
-    /// Adds capability rules of manifests, each a file's name and text: the project's first, then those of packages. Returns
-    /// what is wrong, with file and line.
+    /// Adds capability rules of manifests, given as file names and contents: the project's first, then those of
+    /// packages. Returns the problems, with file and line.
     pub fn add_capability_manifests(&self, texts: &[(&str, &str)]) -> Vec<String> {
         self.caps_cell().borrow_mut().add_manifests(texts)
     }
@@ -235,7 +235,7 @@ impl LlmRuntime {
         self.caps_cell().borrow_mut().install(source)
     }
 
-    /// Drops all capability rules that are not shipped.
+    /// Removes all capability rules except the shipped ones.
     pub fn clear_capabilities(&self) {
         self.caps_cell().borrow_mut().clear();
     }
@@ -245,7 +245,7 @@ impl LlmRuntime {
         self.capabilities().lookup(provider, model).to_json(provider, model)
     }
 
-    /// Queues an answer (`llm_mock`).
+    /// Queues a reply (`llm_mock`).
     ///
     /// # Errors
     /// `llm_mock: …`.
@@ -258,12 +258,12 @@ impl LlmRuntime {
         self.mock.borrow().calls()
     }
 
-    /// Empties the mock (`llm_mock_clear`).
+    /// Clears the mock (`llm_mock_clear`).
     pub fn mock_clear(&self) {
         self.mock.borrow_mut().clear();
     }
 
-    /// Stashes the mock's state (`llm_mock_push_scope`).
+    /// Saves the mock's state (`llm_mock_push_scope`).
     pub fn mock_push_scope(&self) {
         self.mock.borrow_mut().push_scope();
     }
@@ -271,27 +271,27 @@ impl LlmRuntime {
     /// Restores the mock's state (`llm_mock_pop_scope`).
     ///
     /// # Errors
-    /// Nothing is stashed.
+    /// No state is saved.
     pub fn mock_pop_scope(&self) -> Result<(), String> {
         self.mock.borrow_mut().pop_scope()
     }
 
-    /// Returns whether calls of any provider are answered by mocks now.
+    /// Returns whether mocks currently answer calls of any provider.
     pub(crate) fn mock_is_active(&self) -> bool {
         self.mock.borrow().is_active()
     }
 
-    /// Answers from fixtures (`--llm-mock`).
+    /// Answers calls from fixtures (`--llm-mock`).
     pub fn replay_fixtures(&self, fixtures: Vec<Mock>) {
         self.mock.borrow_mut().set_replay(fixtures);
     }
 
-    /// Hands every result to `sink` as a fixture line (`--llm-mock-record`).
+    /// Passes every result to `sink` as a fixture line (`--llm-mock-record`).
     pub fn record_fixtures(&self, sink: impl FnMut(&str) + 'static) {
         *self.fixtures.borrow_mut() = Some(Fixtures { begun: 0, sink: Box::new(sink) });
     }
 
-    /// The number of a call that begins, when it is recorded.
+    /// Assigns a number to a call that begins; `None` when fixtures are not recorded.
     fn number_fixture(&self) -> Option<i64> {
         self.fixtures.borrow_mut().as_mut().map(|fixtures| {
             fixtures.begun += 1;
@@ -299,8 +299,8 @@ impl LlmRuntime {
         })
     }
 
-    /// Records that a call was refused for something that scripts need not have: replay refuses it, too, and the replies
-    /// of later calls stay theirs.
+    /// Records that a call was rejected for a reason that replay cannot reproduce. Replay then rejects the call as
+    /// well, and later calls get the right replies.
     fn record_refusal(&self, reason: OptionError) -> OptionError {
         if let Some(call) = self.number_fixture()
             && let Some(fixtures) = &mut *self.fixtures.borrow_mut()
@@ -310,8 +310,8 @@ impl LlmRuntime {
         reason
     }
 
-    /// Finds the addresses of hosts by `resolver` instead of asking the system, and goes through no proxy:
-    /// for programs that decide which addresses a call may reach. Returns false when one is set already.
+    /// Resolves host names with `resolver` instead of the system, and uses no proxy, for programs that restrict the
+    /// addresses of calls. Returns false when a resolver is already set.
     pub fn resolve_hosts(
         &self,
         resolver: impl Fn(&str) -> std::io::Result<Vec<std::net::IpAddr>> + Send + Sync + 'static,
@@ -325,16 +325,16 @@ impl LlmRuntime {
         self.carry(Rc::new(Recording { recorder, inner: self.network.clone() }), None);
     }
 
-    /// Takes every HTTP exchange from a cassette; nothing reaches the network any more.
+    /// Replays every HTTP exchange from a cassette; nothing is sent over the network any more.
     ///
     /// # Errors
-    /// The text is no cassette.
+    /// The text is not a valid cassette.
     pub fn replay_exchanges(&self, cassette: &str) -> Result<(), String> {
         self.replay(Tape::parse(cassette)?);
         Ok(())
     }
 
-    /// Returns how many exchanges of the cassette were not asked for.
+    /// Returns the number of unused exchanges of the cassette.
     pub fn unused_exchanges(&self) -> usize {
         self.replaying.borrow().as_ref().map_or(0, |tape| tape.unused())
     }
@@ -353,13 +353,13 @@ impl LlmRuntime {
         self.carrier.borrow().clone()
     }
 
-    /// Hands every line of the call log (`llm_transcript.jsonl`) to `sink`. Not `timed`, no clock is looked at for a line
-    /// that has no time anyway: its `timestamp` is null.
+    /// Passes every line of the call log (`llm_transcript.jsonl`) to `sink`. Unless `timed`, lines without their own
+    /// time have a null `timestamp` and the clock is not read for them.
     pub fn log_calls(&self, timed: bool, sink: impl FnMut(&Value) + 'static) {
         self.log_wanted_calls(timed, || true, sink);
     }
 
-    /// The same, but only while the lines are `wanted`: nothing is done for others.
+    /// Like `log_calls`, but only while `wanted` returns true; otherwise no lines are built.
     pub fn log_wanted_calls(
         &self,
         timed: bool,
@@ -370,24 +370,25 @@ impl LlmRuntime {
         *self.log.borrow_mut() = Some(crate::call_log::CallLog::new(wanted, sink));
     }
 
-    /// Returns whether a call log is kept.
+    /// Returns whether the call log is active.
     pub fn is_logging(&self) -> bool {
         self.log.borrow().as_ref().is_some_and(crate::call_log::CallLog::is_wanted)
     }
 
-    /// Returns whether the lines of the call log have a time.
+    /// Returns whether the lines of the call log have timestamps.
     pub fn is_logging_times(&self) -> bool {
         self.is_logging() && self.log_is_timed.get()
     }
 
-    /// Has the call log write prompts and messages again that it has written already: the lines go to another reader now.
+    /// Makes the call log repeat prompts and messages that it has already written, because the lines go to another
+    /// reader.
     pub fn log_anew(&self) {
         if let Some(log) = &mut *self.log.borrow_mut() {
             log.forget();
         }
     }
 
-    /// Writes a line of the call log that the program around contributes: its `type` and further fields.
+    /// Writes a call log line of the embedding program: its `type` and further fields.
     pub fn log_line(&self, kind: &str, fields: Value) {
         if let Some(log) = self.log.borrow_mut().as_mut().filter(|log| log.is_wanted()) {
             let now_ms = self.log_is_timed.get().then(|| self.embedder.now_ms());
@@ -395,42 +396,42 @@ impl LlmRuntime {
         }
     }
 
-    /// Shows every request to `watcher` just before it is answered or sent: retries, schema rounds and fallbacks are
-    /// requests of their own.
+    /// Passes every request to `watcher` just before it is answered or sent. Retries, schema rounds and fallbacks are
+    /// separate requests.
     pub fn watch_calls(&self, watcher: impl FnMut(&Prepared) + 'static) {
         *self.watcher.borrow_mut() = Some(Box::new(watcher));
     }
 
-    /// Keeps account of every attempt from now on, for [`LlmRuntime::attempts_summary`].
+    /// Collects every attempt from now on, for [`LlmRuntime::attempts_summary`].
     pub fn keep_attempts(&self) {
         self.attempts.borrow_mut().get_or_insert_default();
     }
 
-    /// Returns the account of attempts as text for people; nothing when no model was called (`--trace`).
+    /// Returns the human-readable summary of attempts (`--trace`); `None` when no model was called.
     pub fn attempts_summary(&self) -> Option<String> {
         self.attempts.borrow().as_ref()?.summary()
     }
 
-    /// Returns what the attempts add up to that were made since [`LlmRuntime::keep_attempts`].
+    /// Returns the totals of the attempts since [`LlmRuntime::keep_attempts`].
     pub fn attempts_total(&self) -> AttemptsTotal {
         self.attempts.borrow().as_ref().map_or_else(AttemptsTotal::default, Attempts::total)
     }
 
-    /// Makes this run a rehearsal: requests are formed as for their real models, but need no key and are answered by
-    /// mocks, scripted ones first, then the default reply of the provider `mock`. Nothing reaches the network.
+    /// Makes this run a rehearsal: requests are built as for their real models, but need no key and are answered by
+    /// mocks: scripted ones first, then the default reply of the provider `mock`. Nothing is sent over the network.
     pub fn rehearse(&self) {
         self.rehearsing.set(true);
         self.replay(Tape::default());
     }
 
-    /// Returns what the run has used.
+    /// Returns the usage of the run.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// Returns the requests per minute in force for a provider (`llm_rate_limit(p)`).
+    /// Returns the effective requests per minute of a provider (`llm_rate_limit(p)`).
     pub fn rate_limit(&self, provider: &str) -> Option<i64> {
-        // Names of variables cannot hold the dashes of provider names.
+        // Variable names cannot contain the hyphens of provider names.
         let name = format!("HARN_RATE_LIMIT_{}", provider.to_uppercase().replace('-', "_"));
         let of_environment = self.env_int(&[&name], 0);
         self.limits.get(provider, of_environment, self.config().rpm(provider))
@@ -441,7 +442,7 @@ impl LlmRuntime {
         self.limits.set(provider, rpm);
     }
 
-    /// Waits until the provider's window has room, and takes a permit.
+    /// Waits until the provider's rate limit permits a call, and acquires a permit.
     pub async fn acquire(&self, provider: &str) {
         if self.rehearsing.get() {
             return;
@@ -454,11 +455,11 @@ impl LlmRuntime {
         }
     }
 
-    /// Returns the cost of tokens of a model in USD (`llm_cost`): of an id, an alias, or `PROVIDER:MODEL`.
+    /// Returns the cost of a model's tokens in USD (`llm_cost`). `model` is an id, an alias, or `PROVIDER:MODEL`.
     pub fn cost(&self, model: &str, input: i64, output: i64) -> f64 {
         let config = self.config();
         let pricing = match config.fallback_route(model, "") {
-            // What a call of this name is booked at.
+            // The price at which a call with this name is booked.
             Some((provider, id)) if !id.is_empty() => crate::cost::call_pricing(&config, &provider, &id),
             _ => crate::cost::model_pricing(&config, model),
         };

@@ -1,4 +1,5 @@
-//! From arguments to a [`Request`]: gates, tools, output channel, system text. The route is `route.rs`'s.
+//! Converts arguments to a [`Request`]: capability checks, tools, output channel, system prompt. `route.rs` resolves
+//! the route.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -28,12 +29,12 @@ impl LlmRuntime {
     /// Prepares a call.
     ///
     /// # Errors
-    /// Wrong options, a feature the route lacks, or a missing key.
+    /// The options are invalid, the route lacks a feature, or the key is missing.
     pub fn prepare(&self, call: &Call) -> Result<Prepared, CallError> {
         self.prepare_options(call, options_of(call)?)
     }
 
-    /// Prepares a call for another route: the steps of a fallback.
+    /// Prepares a call for a fallback route.
     pub(super) fn prepare_for(
         &self,
         call: &Call,
@@ -43,11 +44,11 @@ impl LlmRuntime {
     ) -> Result<Prepared, CallError> {
         let mut options = options_of(call)?;
         options.provider = Some(provider.to_string());
-        // An id that begins like another provider's name stays what it is.
+        // Prevents an id that starts with another provider's name from being split.
         let is_prefixed = self.config().split_prefix(model).is_some();
         options.model = Some(if is_prefixed { format!("{provider}:{model}") } else { model.to_string() });
         options.stream = Some(false);
-        // Address and key given are those of the provider that failed.
+        // The given URL and key belong to the provider that failed.
         options.base_url = options.base_url.filter(|_| provider == failed.provider);
         options.api_key = options.api_key.filter(|_| provider == failed.provider);
         if let Some(raw) = Rc::make_mut(&mut options.raw).as_object_mut() {
@@ -56,11 +57,11 @@ impl LlmRuntime {
         self.prepare_options(call, options)
     }
 
-    /// Resolves the route of a call without checking its options against it, for templates that ask
-    /// which model will read them: `{provider, model, family, capabilities}`.
+    /// Resolves the route of a call without checking its options against it, for templates that depend on the model:
+    /// `{provider, model, family, capabilities}`.
     ///
     /// # Errors
-    /// Wrong options, or no model.
+    /// The options are invalid, or no model can be chosen.
     pub fn render_context(&self, options: &Value) -> Result<Value, CallError> {
         let options = CallOptions::from_json(options)?;
         let (choice, _) = self.choose(&options)?;
@@ -71,13 +72,13 @@ impl LlmRuntime {
         )
     }
 
-    /// The most tokens of a reply that a call with these options asks for at a route, as its budgets count them; nothing when
-    /// that is left to the provider. Nothing is sent, and no key is needed.
+    /// Returns the maximum number of reply tokens that a call with these options requests at a route, as used by
+    /// budgets; `None` when the provider decides. Nothing is sent, and no key is needed.
     ///
     /// # Errors
-    /// There is no such route.
+    /// The route does not exist.
     pub fn most_output(&self, choice: &Choice, options: &CallOptions) -> Result<Option<i64>, CallError> {
-        // Tools change nothing about it.
+        // Tools do not affect the limit.
         let options = CallOptions { tools: ToolSet::new(Vec::new()), tool_search: None, ..options.clone() };
         let caps = self.capabilities().lookup(&choice.provider, &choice.model);
         let mut route = self.route(choice, caps, &options, true)?;
@@ -97,11 +98,11 @@ impl LlmRuntime {
         self.config().check_fallbacks(&options.fallback_chain)?;
         let (choice, routing) = self.choose(&options)?;
         let scripted = self.mock_is_active();
-        // A rehearsal forms requests as for their real models, whoever answers them.
+        // A rehearsal builds requests as for their real models, whatever answers them.
         let mocked =
             self.config().dialect(&choice.provider) == Dialect::Mock || (scripted && !self.rehearsing.get());
         let caps = self.media_capabilities(&choice.provider, &choice.model);
-        // Image errors belong to the options, also when a mock would not look at them.
+        // Invalid images are option errors, even if the call is answered by a mock, which ignores images.
         let mut messages = match &call.messages {
             Some(messages) => messages.clone(),
             None => Conversation::from_json(&request_messages(&options, &call.prompt)?)?,
@@ -110,7 +111,7 @@ impl LlmRuntime {
             return Err(CallError::Option(reason));
         }
         let mut route = self.route(&choice, caps, &options, mocked)?;
-        // Found wrong before anything is sent, like every other option.
+        // Rejects an invalid experiment before anything is sent, like every other option.
         crate::experiment::Experiment::parse(
             options.raw.get("structural_experiment").unwrap_or(&Value::Null),
         )?;
@@ -125,7 +126,7 @@ impl LlmRuntime {
                 self.warn_once(&format!("images of earlier messages are left out: `{model}` (provider `{provider}`) does not accept them"));
             }
         }
-        // Scripted replies come from no model: a notice about it would only disturb.
+        // The notice about a retired model does not apply to scripted replies.
         choice
             .retired
             .iter()
@@ -215,7 +216,8 @@ impl LlmRuntime {
         })
     }
 
-    /// Warns of options that nothing knows, as [`notices`] tells them. A caller of one's own may be what others are for.
+    /// Warns about unknown options, as [`notices`] reports them. With `strangers`, options that resemble no known one
+    /// are reported too, unless the call has its own `llm_caller`, which may use them.
     pub fn notice_slips(&self, options: &Value, more: &[(&str, Expected)], strangers: bool) {
         let Some(options) = options.as_object() else { return };
         let is_provider = |key: &str| self.config().provider(key).is_some();
@@ -224,8 +226,8 @@ impl LlmRuntime {
         found.iter().for_each(|notice| self.warn_once(&notice.text));
     }
 
-    /// Warns of options that are right and have nothing to do in this call. They are no errors: callers hand dicts of
-    /// options on to calls of several kinds.
+    /// Warns about valid options that have no effect in this call. They are not errors, because programs pass the same
+    /// option dict to calls of several kinds.
     fn notice_idle_options(&self, options: &CallOptions, route: &Route) {
         let mut idle = Vec::new();
         for (name, whose, way_out) in [
@@ -318,7 +320,7 @@ impl LlmRuntime {
         Ok(plan(&options.tools, options.tool_search.as_ref(), situation)?)
     }
 
-    /// The format that the options, or else the environment, ask for.
+    /// Returns the tool format that the options, or else the environment, select.
     fn tool_format(&self, options: &CallOptions) -> ToolFormat {
         match options.tool_format {
             ToolFormat::Auto => env(self.embedder(), TOOL_FORMAT)
@@ -336,7 +338,7 @@ impl LlmRuntime {
         }
     }
 
-    /// Refuses options that the route cannot honour.
+    /// Rejects options that the route does not support.
     fn check_gates(
         &self,
         route: &Route,
@@ -352,7 +354,7 @@ impl LlmRuntime {
         let caps = &route.caps;
         let thinks = match o.thinking {
             Thinking::Disabled => true,
-            // What one mode asks for, the others can express: see `adjust_options`.
+            // Each thinking mode can be converted to the others: see `adjust_options`.
             _ => !caps.thinking_modes.is_empty(),
         };
         let vision = o.vision == Some(true) || shows_image(messages);
@@ -393,8 +395,8 @@ impl LlmRuntime {
         }
     }
 
-    /// Decides how the route is asked for JSON: by the format of the reply, where the provider takes that together with the
-    /// call's tools; else by a tool for the answer; else by an instruction.
+    /// Decides how the route is asked for JSON: by its reply format, if the provider accepts that together with the
+    /// call's tools; else by an answer tool; else by an instruction.
     fn plan_output(&self, route: &Route, options: &CallOptions, calls: Calls, mocked: bool) -> Answer {
         let format = &options.output;
         if format.kind == OutputKind::Text {
@@ -417,13 +419,13 @@ impl LlmRuntime {
             },
             _ => channel,
         };
-        // These take only objects at the root.
+        // These channels accept only objects at the root.
         if matches!(channel, OutputChannel::Native | OutputChannel::Tool) && route.style != WireStyle::Gemini
         {
             schema = schema.as_ref().map(with_object_root);
         }
-        // The API takes no schema, or there is none: the reply is JSON, and the prompt says of which shape. Servers reject a
-        // request for JSON whose messages do not name it.
+        // The API does not accept a schema, or there is none: JSON mode is used, and the prompt describes the shape.
+        // Servers reject JSON mode when the messages do not mention JSON.
         let by_schema = route.caps.structured_output.as_deref() != Some("json_object") && schema.is_some();
         let json_mode =
             channel == OutputChannel::Native && route.style == WireStyle::OpenAiChat && !by_schema;
@@ -432,7 +434,7 @@ impl LlmRuntime {
         if channel == OutputChannel::Native && route.style != WireStyle::Gemini {
             schema = form.or(schema);
         }
-        // As text, its keys stay in the order that the program wrote.
+        // Serialized to a string so that the keys keep the order of the program.
         let schema_text = schema.as_ref().and_then(|schema| serde_json::to_string_pretty(schema).ok());
         let bindings = json!({"schema": schema, "schema_text": schema_text});
         let instruction = ((channel == OutputChannel::None || json_mode) && !mocked)
@@ -442,7 +444,7 @@ impl LlmRuntime {
         } else {
             String::new()
         };
-        // These formats have the tool themselves.
+        // These formats define the tool themselves.
         if channel == OutputChannel::Tool && !route.style.has_reply_tool() {
             let parameters =
                 schema.unwrap_or_else(|| json!({"type": "object", "additionalProperties": true}));
@@ -459,7 +461,7 @@ impl LlmRuntime {
         Answer { output, instruction, tool: None }
     }
 
-    /// The fragments a call contributes itself, in reduction order.
+    /// Returns the fragments that a call itself contributes, in reduction order.
     fn own_fragments(
         &self,
         call: &Call,
@@ -511,33 +513,34 @@ impl LlmRuntime {
     }
 }
 
-/// How tools of a call are called.
+/// How a call's tools are called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Calls {
     /// The call has no tools.
     None,
-    /// Through the provider's channel.
+    /// With the provider's native tool calls.
     Native,
-    /// In tags of the text.
+    /// In tags within the text.
     Text,
 }
 
-/// How the model is asked for an answer that is JSON.
+/// How the model is asked for a JSON answer.
 struct Answer {
     output: OutputPlan,
-    /// The end of the system text.
+    /// The instruction at the end of the system prompt.
     instruction: Option<String>,
-    /// A tool that takes the answer.
+    /// The tool that receives the answer.
     tool: Option<NativeTools>,
 }
 
-/// Whether a route takes the format of the answer together with tools. Others reject that (Groq, Gemini), or constrain the
-/// reply so that it cannot call tools (Ollama). Sources: vercel/ai#10023, google-gemini/cookbook#393, ollama/ollama#8095.
+/// Returns whether a route accepts a reply format together with tools. Others reject the combination (Groq, Gemini), or
+/// constrain the reply so that it cannot call tools (Ollama). Sources: vercel/ai#10023, google-gemini/cookbook#393,
+/// ollama/ollama#8095.
 fn takes_format_with_tools(route: &Route) -> bool {
     matches!(route.dialect, Dialect::Openai | Dialect::Azure) || route.style == WireStyle::Anthropic
 }
 
-/// The options of a call, with the tools that it brings and what is known of its format.
+/// Returns the options of a call, including the tools and format settings that the call itself contains.
 fn options_of(call: &Call) -> Result<CallOptions, OptionError> {
     let mut options = CallOptions::from_shared(&call.options)?;
     if let Some(tools) = &call.tools {
@@ -550,7 +553,7 @@ fn options_of(call: &Call) -> Result<CallOptions, OptionError> {
     Ok(options)
 }
 
-/// Names and first sentences of deferred tools, when the option asks for the listing.
+/// Returns names and first sentences of deferred tools, if the option requests the listing.
 fn stub_bindings(o: &CallOptions, search: &SearchPlan) -> Option<Value> {
     let option = o.tool_search.as_ref().filter(|s| s.include_stub_listing)?;
     search.search_tool.as_ref()?;
@@ -558,8 +561,8 @@ fn stub_bindings(o: &CallOptions, search: &SearchPlan) -> Option<Value> {
     let stubs: Vec<Value> = search.deferred.iter().map(stub).collect();
     Some(json!({"search_tool": option.name, "tools": stubs}))
 }
-/// Returns whether the user's newest message is one with an image. Images of earlier messages and of results of tools are left
-/// out for a model that does not accept them, so that a conversation continues on it.
+/// Returns whether the user's newest message contains an image. For a model without image support, images of earlier
+/// messages and of tool results are left out, so that a conversation can continue on it.
 fn shows_image(messages: &Conversation) -> bool {
     let Some(at) = messages.last_user() else { return messages.has_image() };
     let is_result = |at: usize| messages.get(at).is_some_and(|before| before.holds_result());

@@ -1,4 +1,4 @@
-//! A call on its way: what is sent, and what is known of how it came about.
+//! A prepared call: the request, and how it was derived.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -13,59 +13,59 @@ use crate::request::Request;
 use crate::response::Offered;
 use crate::tool_vault::SearchPlan;
 
-/// A call ready for its attempts.
+/// A call that is ready for its attempts.
 #[derive(Debug, Clone)]
 pub struct Prepared {
-    /// What is sent.
+    /// The request.
     pub request: Request,
-    /// The options it came from.
+    /// The options of the call.
     pub options: CallOptions,
-    /// What the embedder knows of how the system text came about; see [`crate::embedder::SystemText`].
+    /// The embedder's provenance of the system prompt; see [`crate::embedder::SystemText`].
     pub provenance: Option<Rc<dyn Any>>,
-    /// How the schema of the answer reaches the model: `format`, `tool` or `prompt`; nothing without one.
+    /// How the schema of the answer is passed to the model: `format`, `tool` or `prompt`; `None` without a schema.
     pub answer: Option<&'static str>,
     /// The tools that the reply may call.
     pub(crate) offered: Offered,
-    /// What was decided about deferred tools.
+    /// The plan for deferred tools.
     pub search: SearchPlan,
     /// The structural experiment applied, for the transcript.
     pub experiment: Value,
-    /// What a `route_policy` decided, else null.
+    /// The decision of a `route_policy`, else null.
     pub routing: Value,
-    /// Silence after which a stream is given up.
+    /// Time without data after which a stream is aborted.
     pub idle_timeout: Duration,
-    /// What scripts of the mock are matched against, when it is not what is sent: the text of a completion.
+    /// The text that mock scripts match against, if it differs from the request: the text of a completion.
     pub(super) matched: Option<Conversation>,
-    /// The messages without the reminders attached to them, when some were, and how many they became.
+    /// The messages without attached reminders, if there were any, and the number of messages with them.
     pub(super) unreminded: Option<(Conversation, usize)>,
-    /// Set once a listener has seen text that it cannot be asked to forget: another attempt would repeat it.
+    /// Set once a listener has received text that cannot be retracted. A retry would repeat it.
     pub(super) shown: Option<Rc<Cell<bool>>>,
-    /// Text is shown to people as it arrives, cleaned: see [`crate::LlmRuntime::call_live`].
+    /// Whether cleaned user-facing text is shown as it arrives: see [`crate::LlmRuntime::call_live`].
     pub(super) live: bool,
-    /// Input and output tokens of attempts that failed or were cancelled, of all rounds and routes.
+    /// Input and output tokens of failed or cancelled attempts, over all rounds and routes.
     pub(super) lost: Rc<Cell<(i64, i64)>>,
-    /// Attempts that gave an empty reply and were made again, of all rounds and routes.
+    /// The number of retries after an empty reply, over all rounds and routes.
     pub(super) empty: Rc<Cell<u32>>,
 }
 
 impl Prepared {
-    /// Returns how often an answer that does not fit is asked for again; `None` for a stream.
+    /// Returns how often an invalid answer is requested again; `None` for a stream.
     pub(super) fn retries(&self) -> Option<u32> {
         (!self.is_stream()).then_some(self.options.output.schema_retries)
     }
 
-    /// Returns whether a listener has seen text of an attempt that then failed.
+    /// Returns whether a listener has received text, so that a failed attempt cannot be retried.
     pub(super) fn is_committed(&self) -> bool {
         self.shown.as_ref().is_some_and(|shown| shown.get())
     }
 
-    /// Returns whether the program reads the reply piece by piece: a call of `llm_stream`.
+    /// Returns whether the program reads the reply chunk by chunk, as with `llm_stream`.
     pub(super) fn is_stream(&self) -> bool {
         self.shown.is_some() && !self.live
     }
 
-    /// The messages that the transcript of the call keeps: what was sent, without reminders. An experiment that wrote
-    /// the messages anew leaves nothing to take them out of.
+    /// Returns the messages for the call's transcript: those sent, without reminders. If an experiment rewrote the
+    /// messages, the reminders cannot be removed.
     pub(super) fn kept_messages(&self) -> Vec<Value> {
         let sent = &self.request.messages;
         match &self.unreminded {

@@ -1,4 +1,4 @@
-//! Where a call goes: provider and model, address and key, and which of a provider's endpoints.
+//! Resolves the route of a call: provider and model, URL and key, and the provider's endpoint.
 
 use std::time::Duration;
 
@@ -15,18 +15,19 @@ use crate::secret::Secret;
 use crate::tool_vault::SearchPlan;
 use crate::wire::WireStyle;
 
-/// Prompts that Ollama's compatible endpoint surely takes whole; it cuts them at the server's default context.
+/// The prompt size up to which Ollama's compatible endpoint does not truncate. It truncates at the server's default
+/// context size.
 const OLLAMA_COMPATIBLE_TOKENS: i64 = 2000;
 
 impl LlmRuntime {
-    /// Chooses provider and model; the second value is the decision of a `route_policy`, else null.
+    /// Selects provider and model. The second value is the decision of a `route_policy`, else null.
     pub(super) fn choose(&self, options: &CallOptions) -> Result<(crate::config::Choice, Value), CallError> {
         let config = self.config();
         let (choice, decision) = match crate::config::routing_decision(&config, options, self.embedder())? {
             Some(decided) => decided,
             None => match config.choose(options, self.embedder()) {
                 Ok(choice) => (choice, Value::Null),
-                // A scripted answer needs no model; a wrong tier is wrong all the same.
+                // A scripted reply needs no model, but an invalid tier is still an error.
                 Err(_)
                     if self.mock_is_active()
                         && options.provider.is_some()
@@ -51,7 +52,7 @@ impl LlmRuntime {
         Ok((choice, decision))
     }
 
-    /// Finds address, key and wire format of a route.
+    /// Resolves URL, key and wire format of a route.
     pub(super) fn route(
         &self,
         choice: &crate::config::Choice,
@@ -100,9 +101,9 @@ impl LlmRuntime {
         if !mocked && (self.transport_is_replaying() || !self.calls_disabled()) {
             match self.authorise(&mut route, options.api_key.as_ref()) {
                 Ok(()) => {}
-                // A recording needs no key. One that is there is hidden as it was when the recording was made.
+                // A replay needs no key. If there is one, it is redacted in the same way as in the recording.
                 Err(_) if self.transport_is_replaying() => {}
-                // Where others can be asked it is the attempt that fails, not the call.
+                // With fallback routes, the attempt fails instead of the call.
                 Err(_) if options.api_key.is_none() && !self.fallbacks(options, &route).is_empty() => {}
                 Err(missing) => return Err(self.record_refusal(missing).into()),
             }
@@ -111,14 +112,14 @@ impl LlmRuntime {
         Ok(route)
     }
 
-    /// The routes that can be asked when one has failed: those of the chain, then the provider's own fallback.
+    /// Returns the routes to try after a failure: those of the chain, then the provider's own fallback.
     pub(super) fn fallbacks(&self, options: &CallOptions, failed: &Route) -> Vec<(String, String)> {
         let config = self.config();
         let own = config.provider(&failed.provider).and_then(|table| table.fallback.clone());
         let mut out = Vec::new();
         for entry in options.fallback_chain.iter().chain(&own) {
             let Some(route) = config.fallback_route(entry, &failed.model) else {
-                // Entries of the call were checked with its options: this one stands in a file.
+                // Entries in the call's options have already been checked, so this one is in a configuration file.
                 let (name, wrong) = (&failed.provider, config.unknown_provider(entry));
                 self.warn_once(&format!("[llm_config] providers.{name}.fallback: {wrong}"));
                 continue;
@@ -133,10 +134,10 @@ impl LlmRuntime {
         out
     }
 
-    /// Finds the key of a route, `given` before that of the environment, and the header it travels in.
+    /// Sets the key of a route, where `given` takes precedence over the environment, and the header that contains it.
     ///
     /// # Errors
-    /// There is no key, or nothing to which the request could go.
+    /// There is no key, or the URL cannot be completed.
     pub(super) fn authorise(&self, route: &mut Route, given: Option<&Secret>) -> Result<(), OptionError> {
         self.check_cloud_route(route)?;
         let config = self.config();
@@ -162,7 +163,7 @@ impl LlmRuntime {
         Ok(())
     }
 
-    /// Says that `HARN_LLM_CALLS_DISABLED` keeps a request from the network, when it does.
+    /// Returns an error message if `HARN_LLM_CALLS_DISABLED` prohibits the request.
     pub(super) fn refused_network(&self, provider: &str) -> Option<String> {
         (self.calls_disabled() && !self.transport_is_replaying()).then(|| {
             format!(
@@ -200,7 +201,7 @@ impl LlmRuntime {
         }
     }
 
-    /// Switches to the endpoint that the call needs, where a provider has several.
+    /// Switches to the endpoint that the call needs, if a provider has several.
     pub(super) fn choose_endpoint(
         &self,
         route: &mut Route,
@@ -224,7 +225,7 @@ impl LlmRuntime {
         }
         let has_native_tools = native && !search.tools.is_empty();
         let raw_hint = route.caps.recommended_endpoint.as_deref() == Some("/api/generate-raw");
-        // A prompt rendered here has no switch for thinking; the server's own endpoint has one.
+        // A prompt that is rendered here cannot switch thinking on or off; the server's chat endpoint can.
         let switches_thinking =
             options.thinking.is_on() || crate::json::present(&options.raw, "thinking").is_some();
         if raw_hint
@@ -244,8 +245,8 @@ impl LlmRuntime {
         }
     }
 
-    /// Switches a finished request to Ollama's own endpoint when the compatible one would cut its prompt or pass over an
-    /// option.
+    /// Switches a finished request to Ollama's native endpoint when the compatible one would truncate the prompt or
+    /// ignore an option.
     pub(super) fn widen_ollama(&self, request: &mut Request) {
         if request.route.dialect != Dialect::Ollama || request.route.style != WireStyle::OpenAiChat {
             return;

@@ -1,4 +1,4 @@
-//! `llm_stream`: the visible text of a reply, piece by piece.
+//! `llm_stream`: streams the visible text of a reply.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -11,25 +11,25 @@ use crate::event::StreamEvent;
 use crate::structured::rounds::{Rounds, Verdict};
 use crate::wire::think::{Piece, ThinkSplitter};
 
-/// Seconds that a stream may take in all unless the call says otherwise.
+/// The default timeout of a whole stream, in seconds.
 const DEFAULT_TIMEOUT: u64 = 1800;
 
-/// What a stream delivers.
+/// An item of a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamItem {
-    /// A non-empty piece of visible text.
+    /// A non-empty chunk of visible text.
     Chunk(String),
-    /// The stream is over: the dict that `llm_call` would have given.
+    /// The stream is complete: the dict that `llm_call` would have returned.
     Result(Box<harn_value::Data>),
-    /// The stream failed; nothing follows.
+    /// The stream failed; no items follow.
     Failed(CallError),
 }
 
 impl LlmRuntime {
-    /// Runs a streaming call to its end. `deliver` gets each chunk, and a later failure as the last item.
+    /// Runs a streaming call to its end. `deliver` receives each chunk; a later failure is the last item.
     ///
     /// # Errors
-    /// Wrong options; nothing was asked then.
+    /// The options are invalid. Then nothing was sent.
     pub async fn llm_stream(
         &self,
         call: &Call,
@@ -40,10 +40,10 @@ impl LlmRuntime {
         Ok(())
     }
 
-    /// The rest of [`LlmRuntime::llm_stream`] behind [`LlmRuntime::prepare`], for callers that hand out a channel once
-    /// the options are known to be right.
+    /// The part of [`LlmRuntime::llm_stream`] after [`LlmRuntime::prepare`], for callers that return a channel once the
+    /// options are validated.
     ///
-    /// Run it beside that channel: the caller forwards items and drops the future when the channel closes,
+    /// Run it concurrently with that channel: the caller forwards items and drops the future when the channel closes,
     /// which closes the connection.
     pub async fn stream_prepared(
         &self,
@@ -57,7 +57,8 @@ impl LlmRuntime {
         if prepared.options.timeout.is_none() {
             prepared.request.timeout = Duration::from_secs(DEFAULT_TIMEOUT);
         }
-        // A limit that the caller names also applies before the first piece. The default does not: models think for longer.
+        // A limit set by the caller also applies before the first chunk. The default does not, because models may think
+        // for longer.
         if let Some(idle) = prepared.options.idle_timeout {
             prepared.request.timeout = prepared.request.timeout.min(idle);
         }
@@ -82,7 +83,7 @@ impl LlmRuntime {
             Err(error) => deliver(StreamItem::Failed(error.into())),
             Ok(mut response) => {
                 splitter.finish(&mut |piece| deliver_visible(piece, &mut delivered, deliver));
-                // A fallback route is not streamed: its text comes in one piece.
+                // A fallback route is not streamed: its text arrives in one piece.
                 if !shown.get() {
                     let mut whole = ThinkSplitter::default();
                     whole.feed(&response.text, &mut |piece| deliver_visible(piece, &mut delivered, deliver));
@@ -93,7 +94,7 @@ impl LlmRuntime {
                 }
                 response.read_tags(&prepared.offered);
                 let mut rounds = Rounds::new(&prepared.options.output);
-                // One stream is one round: its text is delivered already.
+                // A stream has only one round, because its text is already delivered.
                 let errors = match rounds.judge(&mut response, self.embedder()) {
                     Verdict::Done => Vec::new(),
                     Verdict::Again { errors, .. } | Verdict::Failed { errors } => errors,

@@ -1,4 +1,4 @@
-//! Transcript builtins that ask a model: `transcript_summarize` and `transcript_compact`.
+//! Transcript builtins that call a model: `transcript_summarize` and `transcript_compact`.
 
 use harn_value::{Data as Value, json};
 
@@ -11,7 +11,7 @@ use crate::transcript::{
     is_transcript, with_messages,
 };
 
-/// Refuses a wrong `keep_last`, under a slip of its name, too: other messages would be lost.
+/// Rejects an invalid `keep_last`, and typos of its name, because the wrong messages would be lost.
 fn check_summary_options(options: &Value) -> Result<(), OptionError> {
     let wrong = |text: String| OptionError::new(format!("transcript_summarize: {text}"));
     let given = options.get("keep_last").unwrap_or(&Value::Null);
@@ -28,10 +28,10 @@ fn check_summary_options(options: &Value) -> Result<(), OptionError> {
 }
 
 impl LlmRuntime {
-    /// `transcript_summarize`: one call writes the summary, the last messages stay.
+    /// `transcript_summarize`: one call writes the summary; the last messages are kept.
     ///
     /// # Errors
-    /// The value is no transcript, or the call failed.
+    /// The value is not a transcript, or the call failed.
     pub async fn transcript_summarize(
         &self,
         transcript: &Value,
@@ -61,13 +61,13 @@ impl LlmRuntime {
         Ok(out)
     }
 
-    /// `transcript_compact`: older messages give way to a summary. The metadata of the result is also
-    /// that of the live event `transcript_compacted`.
+    /// `transcript_compact`: replaces older messages with a summary. The metadata of the result is also the metadata of
+    /// the live event `transcript_compacted`.
     ///
     /// `prompt_of` renders a `summarize_prompt` template with `{formatted_messages, archived_count}`.
     ///
     /// # Errors
-    /// Wrong options, or the summary's call failed.
+    /// The options are invalid, or the call for the summary failed.
     pub async fn transcript_compact(
         &self,
         transcript: &Value,
@@ -90,10 +90,10 @@ impl LlmRuntime {
         Ok(compact(transcript, &parsed, archived, &text, &|| self.embedder.new_id()))
     }
 
-    /// The prompt by which a model is asked for a summary of messages; `template` is rendered by `prompt_of`.
+    /// Returns the prompt that asks a model for a summary of messages. `prompt_of` renders `template`.
     ///
     /// # Errors
-    /// The template does not render.
+    /// The template cannot be rendered.
     pub fn summary_prompt(
         &self,
         messages: &[Value],
@@ -108,10 +108,10 @@ impl LlmRuntime {
         }
     }
 
-    /// Makes a call of its own with the call options among `options`, and returns the visible text.
+    /// Makes a separate call with the call options among `options`, and returns the visible text.
     ///
     /// # Errors
-    /// As [`LlmRuntime::llm_call`].
+    /// As for [`LlmRuntime::llm_call`].
     pub async fn ask_plainly(&self, prompt: String, options: &Value) -> Result<String, CallError> {
         let mut own: Object = options.as_object().cloned().unwrap_or_default();
         for key in ["prompt", "messages", "transcript", "keep_last", "summary", "strategy", "system", "tools"]

@@ -1,4 +1,4 @@
-//! JSON out of a reply: the reply itself, a fenced block, or a span of its text; as it is, else repaired.
+//! Extracts JSON from a reply: the whole reply, a fenced block, or a span of its text; as it is, or else repaired.
 
 use harn_value::Data as Value;
 
@@ -9,23 +9,23 @@ use super::repair;
 pub struct Extracted {
     /// The value.
     pub value: Value,
-    /// Whether a whole candidate text was JSON, with nothing around it.
+    /// Whether the JSON is a whole candidate text, without anything around it.
     pub whole: bool,
-    /// Whether the text was no JSON until it was repaired.
+    /// Whether the text was not valid JSON until it was repaired.
     pub repaired: bool,
 }
 
-/// Passes over a text in search of balanced spans. Each may look at all that follows, so there are only so many.
+/// The maximum number of scans of a text for balanced spans. Each may scan the whole rest of the text.
 const MAX_PASSES: usize = 64;
 
-/// Values of a text that are compared with the schema.
+/// The maximum number of values per text that are checked against the schema.
 const MAX_OFFERS: usize = 64;
 
-/// Places of a text from which repairs are tried.
+/// The maximum number of positions per text at which repairs are tried.
 const MAX_REPAIRS: usize = 16;
 
-/// Finds the data of a reply in its texts, then in the tagged prose of each. The first value that fits wins, else the first
-/// one. With `may_end` a text may end inside of its value.
+/// Finds the data of a reply in its texts, then in the tagged prose of each. Returns the first value that fits, else
+/// the first value. With `may_end`, a text may end inside its value.
 pub fn extract(texts: &[&str], may_end: bool, fits: &dyn Fn(&Value) -> bool) -> Option<Extracted> {
     let prose = texts.iter().map(|text| crate::tool_text::parse_reply(text, &[]).prose());
     let prose: Vec<String> = prose.filter(|text| !text.is_empty()).collect();
@@ -43,7 +43,7 @@ pub fn from_text(text: &str) -> Option<Extracted> {
 /// A search for a value that fits.
 struct Search<'f> {
     fits: &'f dyn Fn(&Value) -> bool,
-    /// Whether a text may end inside of its value.
+    /// Whether a text may end inside its value.
     may_end: bool,
     offers: usize,
     first: Option<Extracted>,
@@ -92,11 +92,11 @@ impl Search<'_> {
         self.spans(text).or_else(|| self.repaired_spans(text))
     }
 
-    /// Goes through the balanced spans that are JSON.
+    /// Tries the balanced spans that are JSON.
     ///
-    /// One pass from a bracket finds every balanced span behind it, also when that bracket is never closed. Only brackets
-    /// that the pass took for text in quotes can begin another one, so passes are few; hostile text ends them at
-    /// [`MAX_PASSES`].
+    /// One scan from a bracket finds every balanced span after it, even if that bracket is never closed. Only brackets
+    /// that the scan treated as part of a quoted string can start another one, so there are few scans. [`MAX_PASSES`]
+    /// bounds their number for malicious text.
     fn spans(&mut self, text: &str) -> Option<Extracted> {
         let bytes = text.as_bytes();
         let (mut at, mut passes) = (0, 0);
@@ -113,14 +113,14 @@ impl Search<'_> {
                     return None;
                 }
             }
-            // A pass that found its end has used what it looked at.
+            // A scan that reached the end of its span has consumed what it scanned.
             passes += usize::from(!pass.closed);
             at += pass.next?;
         }
         None
     }
 
-    /// Goes through what brackets begin that is JSON once it is repaired.
+    /// Tries the spans after opening brackets that are JSON once they are repaired.
     fn repaired_spans(&mut self, text: &str) -> Option<Extracted> {
         let mut at = 0;
         for _ in 0..MAX_REPAIRS {
@@ -139,7 +139,7 @@ impl Search<'_> {
     }
 }
 
-/// Fenced code blocks: info word and body.
+/// Returns the info string and body of each fenced code block.
 fn fences(text: &str) -> Vec<(&str, &str)> {
     let mut out = Vec::new();
     let mut rest = text;
@@ -156,17 +156,17 @@ fn fences(text: &str) -> Vec<(&str, &str)> {
     out
 }
 
-/// What a pass over a text found; places count from its beginning.
+/// The result of a scan; offsets are relative to its start.
 struct Pass {
     /// The outermost balanced spans, in order.
     spans: Vec<(usize, usize)>,
     /// Whether the first bracket is closed.
     closed: bool,
-    /// Where the next pass begins: behind a span that was closed, else at the first bracket inside quotes.
+    /// The start of the next scan: after a span that was closed, else the first bracket inside quotes.
     next: Option<usize>,
 }
 
-/// Goes from an opening bracket to where it is closed, or to the end when it is not. Brackets in strings do not count.
+/// Scans from an opening bracket to its closing bracket, or to the end if there is none. Ignores brackets in strings.
 fn spans_from(bytes: &[u8]) -> Pass {
     let (mut open, mut in_string, mut escaped) = (Vec::new(), false, false);
     let mut spans: Vec<(usize, usize)> = Vec::new();

@@ -1,6 +1,7 @@
-//! The one place where a reply is judged: whether it is an answer, and whether the answer is what was asked for.
+//! Validates replies: whether a reply is an answer, and whether the answer matches the schema.
 //!
-//! Calls judge by [`super::Rounds`], agent loops when a reply calls no tools. A reply that calls tools is never judged.
+//! Calls use it through [`super::Rounds`], agent loops when a reply calls no tools. A reply that calls tools is never
+//! validated.
 
 use harn_schema::as_json_schema;
 use harn_value::{Data as Value, json};
@@ -10,40 +11,40 @@ use super::provider_schema::{is_object, unwrapped, without_optional_nulls};
 use super::schema::{shape_lines, top_level_keys};
 use crate::options::{Nudge, OutputFormat};
 
-/// A final reply, as far as it may hold an answer.
+/// A final reply that may contain an answer.
 #[derive(Debug, Clone, Default)]
 pub struct Candidate<'r> {
-    /// Texts that may hold the answer, the most likely one first. The first one is the text of the reply.
+    /// Texts that may contain the answer, the most likely one first. The first one is the text of the reply.
     pub texts: Vec<&'r str>,
     /// Why the reply ended.
     pub stop_reason: Option<&'r str>,
-    /// Departures from the tagged protocol.
+    /// Violations of the tagged protocol.
     pub violations: &'r [String],
 }
 
-/// The result of judging a reply.
+/// The result of validating a reply.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Judgement {
-    /// The answer; with errors, the value that does not fit.
+    /// The answer; with errors, the value that does not match the schema.
     pub data: Option<Value>,
-    /// What is wrong.
+    /// The validation errors.
     pub errors: Vec<String>,
-    /// The text of the reply, when its value was unwrapped or converted.
+    /// The new text of the reply, if its value was unwrapped or converted.
     pub text: Option<String>,
-    /// Whether the JSON had something around it.
+    /// Whether there was other text around the JSON.
     pub extracted: bool,
-    /// Whether the text was not JSON until it was repaired.
+    /// Whether the text was not valid JSON until it was repaired.
     pub repaired: bool,
 }
 
-/// The prose asset that asks for a corrected answer.
+/// The prompt asset that asks for a corrected answer.
 pub const NUDGE_ASSET: &str = "llm/schema_nudge";
 
 impl OutputFormat {
-    /// Judges the final reply of a call or loop that [asks for data](OutputFormat::is_structured).
+    /// Validates the final reply of a call or loop that [asks for data](OutputFormat::is_structured).
     pub fn judge(&self, reply: &Candidate<'_>) -> Judgement {
         let json_schema = self.check.as_ref().map(as_json_schema);
-        // Lists and scalars travel in an object; a key that may be missing may be written as null.
+        // Lists and scalars are wrapped in an object; an optional key may be null.
         let wraps = json_schema.as_ref().is_some_and(|schema| !is_object(schema));
         let settled = |given: &Value| {
             let value = if wraps { unwrapped(given) } else { None }.unwrap_or(given);
@@ -57,7 +58,7 @@ impl OutputFormat {
             let without = without_optional_nulls(schema, value);
             (without != *value && fits(&without)).then_some((without, true))
         };
-        // A reply that was cut off at the limit is not an answer, whatever it could be completed to.
+        // A reply that was truncated at the token limit is not an answer, even if it could be completed.
         let cut_off = matches!(reply.stop_reason, Some("length" | "max_tokens"));
         let Some(mut found) = extract(&reply.texts, !cut_off, &|value| settled(value).is_some()) else {
             return Judgement { errors: missing(reply, cut_off), ..Judgement::default() };
@@ -70,7 +71,7 @@ impl OutputFormat {
         }
         let Extracted { mut value, whole, repaired } = found;
         if let Some(schema) = &self.check {
-            // JSON has one kind of number: a whole one is an int where the schema wants that.
+            // JSON has a single number type: an integral number becomes an int if the schema requires one.
             harn_schema::with_ints(schema, &mut value);
         }
         let errors =
@@ -78,7 +79,7 @@ impl OutputFormat {
         Judgement { data: Some(value), errors, text, extracted: !whole, repaired }
     }
 
-    /// Returns the message that asks for a corrected answer; `None` when the call wants none. `prose` renders
+    /// Returns the message that asks for a corrected answer; `None` when the call disables it. `prose` renders
     /// [`NUDGE_ASSET`] with its bindings.
     ///
     /// # Errors
@@ -109,7 +110,7 @@ impl OutputFormat {
     }
 }
 
-/// What is wrong with a reply without JSON.
+/// Returns the errors of a reply without JSON.
 fn missing(reply: &Candidate<'_>, cut_off: bool) -> Vec<String> {
     let mut out = vec!["response did not contain parseable JSON".to_string()];
     if !reply.violations.is_empty() {
@@ -121,7 +122,7 @@ fn missing(reply: &Candidate<'_>, cut_off: bool) -> Vec<String> {
     out
 }
 
-/// Returns the message of a call or loop whose answer does not fit after all retries; a stream has none.
+/// Returns the message of a call or loop whose answer is invalid after all retries. `retries` is `None` for a stream.
 pub fn failure_message(errors: &[String], retries: Option<u32>) -> String {
     let hint = match retries {
         None => "a stream is not asked again; `llm_call` lets the model correct itself".to_string(), // prose-ok: diagnostic

@@ -1,4 +1,4 @@
-//! Structured output: schemas on the wire, JSON out of prose, validation, and rounds of correction.
+//! Structured output: schemas on the wire, extraction of JSON, validation, and correction rounds.
 
 pub mod extract;
 pub mod judge;

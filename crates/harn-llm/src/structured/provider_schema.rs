@@ -1,28 +1,29 @@
-//! Schemas in the form of each provider: Gemini's subset, the strict subset of OpenAI and Anthropic, an object at the root.
+//! Converts schemas to the form of each provider: Gemini's subset, the strict subset of OpenAI and Anthropic, an object
+//! at the root.
 //!
-//! Property names are never taken for keywords: only the values of `properties` and `$defs` are schemas.
+//! Property names are never treated as keywords: only the values of `properties` and `$defs` are schemas.
 
 use harn_value::{Data as Value, json};
 
 use crate::json::{Object, list_at, str_at};
 
-/// The key of a list or scalar that stands in an object because providers take only objects at the root.
+/// The key of a list or scalar that is wrapped in an object, because providers accept only objects at the root.
 pub(crate) const WRAPPED: &str = "result";
 
-/// Schemas within schemas; references may lead round in a circle.
+/// The maximum nesting of schemas; references may be cyclic.
 const DEPTH: usize = 24;
 
-/// Levels of nesting that strict mode takes.
+/// The maximum nesting that strict mode accepts.
 const STRICT_DEPTH: usize = 10;
 
-/// Whether the values of a schema are objects.
+/// Returns whether all values of a schema are objects.
 pub(crate) fn is_object(schema: &Value) -> bool {
     let target = resolve(schema, schema).unwrap_or(schema);
     str_at(target, "type") == Some("object")
         && !target.get("nullable").is_some_and(|n| *n == Value::Bool(true))
 }
 
-/// The schema with an object at its root: one that is none becomes the property [`WRAPPED`].
+/// Returns the schema with an object at its root: another type is wrapped as the property [`WRAPPED`].
 pub(crate) fn with_object_root(schema: &Value) -> Value {
     if is_object(schema) || schema.as_object().is_some_and(|map| map.is_empty()) {
         return schema.clone();
@@ -38,12 +39,12 @@ pub(crate) fn with_object_root(schema: &Value) -> Value {
     out
 }
 
-/// The value that an answer wraps.
+/// Returns the value that a wrapped answer contains.
 pub(crate) fn unwrapped(value: &Value) -> Option<&Value> {
     value.as_object().filter(|map| map.len() == 1)?.get(WRAPPED)
 }
 
-/// The value without keys that are null although their schema does not admit it, where the key may be missing.
+/// Returns the value without optional keys whose value is null although their schema does not allow null.
 pub(crate) fn without_optional_nulls(schema: &Value, value: &Value) -> Value {
     without_nulls(schema, schema, value, 0)
 }
@@ -73,7 +74,7 @@ fn without_nulls(root: &Value, schema: &Value, value: &Value, depth: usize) -> V
     }
 }
 
-/// What a reference of a schema leads to.
+/// Returns the target of a schema's reference.
 fn resolve<'s>(root: &'s Value, schema: &Value) -> Option<&'s Value> {
     let path = str_at(schema, "$ref")?.strip_prefix('#')?;
     path.split('/')
@@ -81,7 +82,7 @@ fn resolve<'s>(root: &'s Value, schema: &Value) -> Option<&'s Value> {
         .try_fold(root, |at, key| at.get(key.replace("~1", "/").replace("~0", "~").as_str()))
 }
 
-/// The schema with what its references lead to in their place. What leads to itself is any object.
+/// Returns the schema with all references replaced by their targets. A cyclic reference becomes an unrestricted object.
 pub(crate) fn inlined(schema: &Value) -> Value {
     let mut out = inline(schema, schema, 0);
     if let Some(map) = out.as_object_mut() {
@@ -138,7 +139,7 @@ fn inline(root: &Value, schema: &Value, depth: usize) -> Value {
     Value::Object(map.iter().map(part).collect())
 }
 
-/// Brings `allOf` into the schema itself. `None` when parts contradict each other.
+/// Merges `allOf` into the schema itself. Returns `None` when the parts contradict each other.
 fn merged(schema: &Value) -> Option<Value> {
     let mut out = schema.as_object()?.clone();
     let Some(Value::Array(parts)) = out.shift_remove("allOf") else { return Some(schema.clone()) };
@@ -171,8 +172,7 @@ fn merged(schema: &Value) -> Option<Value> {
 
 // ----- Gemini
 
-/// Keywords of Gemini's schemas whose values stay as they are.
-/// Source: `Schema` of the Gemini API.
+/// Keywords of Gemini's schemas whose values are copied unchanged. Source: `Schema` of the Gemini API.
 const GEMINI_PLAIN: [&str; 13] = [
     "title",
     "description",
@@ -189,8 +189,8 @@ const GEMINI_PLAIN: [&str; 13] = [
     "propertyOrdering",
 ];
 
-/// The schema in the subset of OpenAPI that Gemini takes: one word as `type`, `nullable`, `anyOf`, strings in `enum`, and no
-/// references.
+/// Returns the schema in Gemini's subset of OpenAPI: a single `type`, `nullable`, `anyOf`, only strings in `enum`, and
+/// no references.
 pub(crate) fn for_gemini(schema: &Value) -> Value {
     gemini(&inlined(schema), 0)
 }
@@ -228,7 +228,7 @@ fn gemini(schema: &Value, depth: usize) -> Value {
             "items" if value.is_object() => {
                 out.insert(key.clone(), gemini(value, depth + 1));
             }
-            // A tuple is a list of what its places may hold.
+            // A tuple becomes a list whose items may have any of the tuple's types.
             "items" | "prefixItems" => {
                 let places: Vec<Value> =
                     value.as_array().into_iter().flatten().map(|s| gemini(s, depth + 1)).collect();
@@ -254,7 +254,8 @@ fn gemini(schema: &Value, depth: usize) -> Value {
             "exclusiveMinimum" | "exclusiveMaximum" if value.is_number() => {
                 let step = if key == "exclusiveMinimum" { 1 } else { -1 };
                 let bound = if key == "exclusiveMinimum" { "minimum" } else { "maximum" };
-                // Of whole numbers the next one is the limit; of others the limit itself comes nearest.
+                // For integers the adjacent number is the limit; for other numbers the limit itself is the best
+                // approximation.
                 let whole = value.as_i64().filter(|_| types.as_slice() == ["integer"]);
                 let limit = whole.map_or_else(|| value.clone(), |n| n.saturating_add(step).into());
                 out.entry(bound.to_owned()).or_insert(limit);
@@ -288,7 +289,7 @@ fn gemini(schema: &Value, depth: usize) -> Value {
         out.insert("anyOf".into(), choices.into());
     }
     if str_at(&schema, "type") == Some("array") {
-        // A list without the schema of its items is rejected.
+        // Gemini rejects a list without an item schema.
         out.entry("items").or_insert_with(|| json!({"type": "string"}));
     }
     if nullable {
@@ -297,7 +298,7 @@ fn gemini(schema: &Value, depth: usize) -> Value {
     Value::Object(out)
 }
 
-/// A choice between schemas.
+/// Returns a choice between schemas.
 fn one_of(mut choices: Vec<Value>) -> Value {
     match choices.len() {
         0 => json!({}),
@@ -306,7 +307,8 @@ fn one_of(mut choices: Vec<Value>) -> Value {
     }
 }
 
-/// Writes the values that a schema allows: Gemini's `enum` holds strings; others are named in the description.
+/// Writes the values that a schema allows. Gemini's `enum` contains only strings, so other values are listed in the
+/// description.
 fn constant(values: &[Value], out: &mut Object, nullable: &mut bool) {
     let allowed: Vec<Value> = values.iter().filter(|value| !value.is_null()).cloned().collect();
     *nullable |= allowed.len() < values.len();
@@ -342,8 +344,8 @@ fn type_word(value: &Value) -> &'static str {
 
 // ----- strict mode
 
-/// Keywords of strict schemas besides those that hold schemas.
-/// Source: OpenAI, "Structured Outputs: supported schemas".
+/// Keywords of strict schemas other than those that contain schemas. Source: OpenAI, "Structured Outputs: supported
+/// schemas".
 const STRICT_PLAIN: [&str; 14] = [
     "type",
     "title",
@@ -364,8 +366,8 @@ const STRICT_PLAIN: [&str; 14] = [
 const STRICT_FORMATS: [&str; 9] =
     ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
 
-/// The schema in the subset that strict mode takes, with the same meaning; `None` when it has none there. Every object is closed
-/// and requires all that it has.
+/// Returns an equivalent schema in the subset of strict mode; `None` if there is none. Every object is closed and
+/// requires all its properties.
 pub(crate) fn strict_form(schema: &Value) -> Option<Value> {
     if schema.get("anyOf").is_some() || schema.get("oneOf").is_some() {
         return None;
@@ -373,8 +375,9 @@ pub(crate) fn strict_form(schema: &Value) -> Option<Value> {
     with_definitions(schema, true)
 }
 
-/// The schema in the subset of structured outputs of Claude: as in strict mode, but a property may be left out. Objects are closed,
-/// unless they say that they are open: a reply without other properties fits them as well.
+/// Returns the schema in the subset of Claude's structured outputs: like strict mode, but with optional properties.
+/// Objects are closed unless the schema sets `additionalProperties`; a reply without additional properties matches the
+/// original schema as well.
 pub(crate) fn reply_form(schema: &Value) -> Option<Value> {
     let limits =
         ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "maxItems", "pattern"];
@@ -382,11 +385,11 @@ pub(crate) fn reply_form(schema: &Value) -> Option<Value> {
     if closed.get("anyOf").is_some() || closed.get("oneOf").is_some() {
         return None;
     }
-    // These limits are rejected; without them the schema would mean less.
+    // Claude rejects these limits, and dropping them would weaken the schema.
     with_definitions(&closed, false).filter(|schema| !has_keyword(schema, &limits))
 }
 
-/// The schema with closed objects.
+/// Returns the schema with closed objects.
 fn closed(schema: &Value) -> Value {
     let Some(map) = schema.as_object() else { return schema.clone() };
     let each = |part: &Value| match part {
@@ -412,7 +415,7 @@ fn closed(schema: &Value) -> Value {
     Value::Object(out)
 }
 
-/// The strict form with the schemas that it refers to; with `all` objects require all that they have.
+/// Returns the strict form including the referenced schemas. With `all`, objects require all their properties.
 fn with_definitions(schema: &Value, all: bool) -> Option<Value> {
     let mut out = strict(schema, schema, 0, all)?;
     for key in ["$defs", "definitions"] {
@@ -438,7 +441,7 @@ fn strict(root: &Value, schema: &Value, depth: usize, all: bool) -> Option<Value
             resolve(root, schema)?;
             return Some(json!({"$ref": reference}));
         }
-        // A reference stands alone: what stands beside it goes with what it leads to.
+        // A reference must be the only key, so a reference with siblings is replaced by its target merged with them.
         let mut target = resolve(root, schema)?.as_object()?.clone();
         target.extend(
             map.iter().filter(|(key, _)| *key != "$ref").map(|(key, value)| (key.clone(), value.clone())),
@@ -482,7 +485,7 @@ fn strict(root: &Value, schema: &Value, depth: usize, all: bool) -> Option<Value
                 out.insert("anyOf".into(), choices?.into());
                 continue;
             }
-            // A default is a hint; the model writes every key.
+            // A default is only a hint, as the model writes every key.
             "default" | "examples" | "example" | "$defs" | "definitions" => continue,
             "minItems" | "maxItems" => value.clone(),
             "format" if value.as_str().is_some_and(|format| STRICT_FORMATS.contains(&format)) => {
@@ -496,7 +499,7 @@ fn strict(root: &Value, schema: &Value, depth: usize, all: bool) -> Option<Value
     Some(Value::Object(out))
 }
 
-/// Whether one of these keywords stands anywhere in a schema.
+/// Returns whether any of these keywords occurs in a schema.
 fn has_keyword(schema: &Value, keywords: &[&str]) -> bool {
     match schema {
         Value::Array(items) => items.iter().any(|item| has_keyword(item, keywords)),

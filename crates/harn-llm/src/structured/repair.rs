@@ -1,15 +1,15 @@
-//! JSON as models write it: with comments, trailing or missing commas, quotes of other kinds, bare keys, Python's words, raw line
-//! breaks and escapes that JSON does not have, and without its last brackets. The reading is linear in the text.
+//! A lenient parser for the JSON that models write: with comments, trailing or missing commas, other quotes, unquoted
+//! keys, Python literals, raw line breaks, invalid escapes, or missing closing brackets. It takes linear time.
 
 use harn_value::Data as Value;
 
 use crate::json::Object;
 
-/// Values within values; deeper text is no answer.
+/// The maximum nesting of values; deeper text is rejected.
 const DEPTH: usize = 64;
 
-/// Reads the value that a text begins with, and where it ends. With `may_end` the text may end inside it: then what is open
-/// is closed. Text that is JSON gives the same value as a JSON parser.
+/// Parses the value at the start of a text, and returns the offset of its end. With `may_end`, the text may end inside
+/// the value; open strings and brackets are then closed. Valid JSON yields the same value as a JSON parser.
 pub(super) fn parse(text: &str, may_end: bool) -> Option<(Value, usize)> {
     let mut reader = Reader { text, at: 0, depth: 0, may_end };
     reader.blanks();
@@ -18,20 +18,21 @@ pub(super) fn parse(text: &str, may_end: bool) -> Option<(Value, usize)> {
     Some((value, reader.at))
 }
 
-/// Replaces the escapes of surrogates that have no partner, which JSON parsers reject, by those of U+FFFD. `None` when there
+/// Replaces escapes of unpaired surrogates, which JSON parsers reject, with that of U+FFFD. Returns `None` when there
 /// are none.
 pub(crate) fn without_lone_surrogates(text: &str) -> Option<String> {
     replace_lone_surrogates(text, |_, out| out.push_str("\\ufffd"))
 }
 
-/// Replaces the escapes of surrogates that have no partner by what `write` writes for their codes.
+/// Replaces escapes of unpaired surrogates with the output of `write`, which receives their code. Returns `None` when
+/// there are none.
 pub(crate) fn replace_lone_surrogates(text: &str, write: impl Fn(u32, &mut String)) -> Option<String> {
     let mut out = String::new();
     let (mut copied, mut at) = (0, 0);
     while let Some(found) = memchr::memchr(b'\\', text.as_bytes().get(at..)?) {
         let start = at + found;
         let Some(first) = surrogate(text, start) else {
-            // Whatever is escaped is no beginning of another escape.
+            // An escaped character cannot start another escape.
             at = (start + 2).min(text.len());
             continue;
         };
@@ -48,7 +49,7 @@ pub(crate) fn replace_lone_surrogates(text: &str, write: impl Fn(u32, &mut Strin
     (copied > 0).then(|| out + &text[copied..])
 }
 
-/// The surrogate whose escape begins at a place.
+/// Returns the surrogate whose escape starts at an offset.
 fn surrogate(text: &str, at: usize) -> Option<u32> {
     let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
     let code = u32::from_str_radix(digits, 16).ok()?;
@@ -85,7 +86,7 @@ impl<'t> Reader<'t> {
         found
     }
 
-    /// Passes whitespace and comments; returns whether a line ended.
+    /// Skips whitespace and comments; returns whether a line ended.
     fn blanks(&mut self) -> bool {
         let from = self.at;
         loop {
@@ -119,7 +120,7 @@ impl<'t> Reader<'t> {
         value
     }
 
-    /// Whether a list or object ends here: at its bracket, or with the text.
+    /// Returns whether a list or object ends here: at its bracket, or at the end of the text.
     fn closes(&mut self, bracket: char) -> Option<bool> {
         match self.peek() {
             Some(c) if c == bracket => {
@@ -143,7 +144,8 @@ impl<'t> Reader<'t> {
                 if self.peek().is_some_and(|c| closing(c).is_some()) { self.string()? } else { self.key()? };
             self.blanks();
             if !self.accept(':') {
-                // A key that the end of the text cut off says nothing; alone it may be anything.
+                // A key that is cut off at the end of the text is dropped. If it is the only one, the text may not be
+                // an object.
                 let cut = self.may_end && self.rest().is_empty() && !out.is_empty();
                 return cut.then_some(Value::Object(out));
             }
@@ -170,7 +172,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Passes what stands between two entries: a comma, which may be missing at the end of a line, and twice at the end.
+    /// Skips the separator between two entries: a comma. It may be missing at the end of a line, and trailing.
     fn separator(&mut self, bracket: char) -> Option<()> {
         let line = self.blanks();
         if self.accept(',') {
@@ -228,7 +230,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Whether a quote ends its string: behind it something follows that can follow a string.
+    /// Returns whether a quote ends its string, judged by the characters after it.
     fn is_end(&self) -> bool {
         let rest = self.rest();
         let next = rest.trim_start();
@@ -253,7 +255,7 @@ impl<'t> Reader<'t> {
             'f' => out.push('\u{c}'),
             '"' | '\\' | '/' | '\'' => out.push(c),
             'u' => self.unicode(out),
-            // A line that goes on.
+            // A line continuation.
             '\n' => {}
             other => {
                 out.push('\\');
@@ -263,7 +265,7 @@ impl<'t> Reader<'t> {
         Some(())
     }
 
-    /// Takes the digits of an escape; a pair of surrogates is one character.
+    /// Parses the digits of an escape; a surrogate pair is one character.
     fn unicode(&mut self, out: &mut String) {
         let code = |text: &str| u32::from_str_radix(text, 16).ok();
         let Some(first) = self.rest().get(..4).and_then(code) else {
@@ -284,7 +286,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// The quotes that end a string which one opens.
+/// Returns the quotes that can close a string opened by `open`.
 fn closing(open: char) -> Option<&'static [char]> {
     Some(match open {
         '"' => &['"'],

@@ -1,6 +1,6 @@
-//! Rounds of a structured call: decides after a reply whether to ask again, and with which message.
+//! Schema rounds of a structured call: decides after each reply whether to retry, and with which message.
 //!
-//! A pure state machine: the caller makes the calls, [`Rounds::judge`] says what comes next.
+//! A pure state machine: the caller makes the calls, [`Rounds::judge`] returns the next step.
 
 use harn_value::{Data as Value, json};
 
@@ -9,21 +9,21 @@ use crate::embedder::Embedder;
 use crate::options::OutputFormat;
 use crate::response::Response;
 
-/// What comes after a reply.
+/// The next step after a reply.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// The reply fits, or nothing was asked of it.
+    /// The reply is valid, or the call is not structured.
     Done,
-    /// Ask again, with at most one more user message.
+    /// Retry, with at most one additional user message.
     Again {
         /// The message, if any.
         message: Option<String>,
-        /// What was wrong.
+        /// The errors of the reply.
         errors: Vec<String>,
     },
-    /// The rounds are used up.
+    /// No rounds are left.
     Failed {
-        /// What is wrong.
+        /// The errors of the last reply.
         errors: Vec<String>,
     },
 }
@@ -35,9 +35,9 @@ pub struct Rounds {
     used: u32,
     input_tokens: i64,
     output_tokens: i64,
-    /// Whether the last reply was JSON with something around it.
+    /// Whether the last reply contained JSON with other text around it.
     pub extracted: bool,
-    /// Whether the last reply held no JSON at all.
+    /// Whether the last reply contained no JSON.
     pub missing_json: bool,
 }
 
@@ -54,19 +54,21 @@ impl Rounds {
         }
     }
 
-    /// Returns how many replies were judged.
+    /// Returns the number of validated replies.
     pub fn used(&self) -> u32 {
         self.used
     }
 
-    /// What the rounds used together, with the input and output tokens of `lost` attempts: `{llm_calls, input_tokens, output_tokens}`.
+    /// Returns the usage of all rounds plus the input and output tokens of `lost` attempts: `{llm_calls, input_tokens,
+    /// output_tokens}`.
     pub(crate) fn spent_json(&self, lost: (i64, i64)) -> Value {
         let (input, output) =
             (self.input_tokens.saturating_add(lost.0), self.output_tokens.saturating_add(lost.1));
         json!({"llm_calls": self.used, "input_tokens": input, "output_tokens": output})
     }
 
-    /// Judges a reply and stores its data in it. A reply that calls tools, or tries to, is not an answer: it passes unjudged.
+    /// Validates a reply and stores its data in it. A reply that calls tools, or tries to, is not an answer and is not
+    /// validated.
     pub fn judge(&mut self, response: &mut Response, embedder: &dyn Embedder) -> Verdict {
         self.used += 1;
         let usage = &response.usage;
@@ -76,7 +78,7 @@ impl Rounds {
             return Verdict::Done;
         }
         if response.stop_reason.as_deref() == Some(crate::event::REFUSAL) {
-            // The answer to a refusal would be another one.
+            // The model would refuse again.
             let text = response.text.trim();
             return Verdict::Failed { errors: vec![format!("the model refused: {text}")] };
         }
@@ -100,7 +102,8 @@ impl Rounds {
         self.next(judged.errors, embedder)
     }
 
-    /// Returns what comes after an answer that the call's validator rejected. Its message reaches the model in any case.
+    /// Returns the next step after the call's validator rejected an answer. The validator's message is always sent to
+    /// the model.
     pub fn reject(&self, wrong: String) -> Verdict {
         let errors = vec![wrong.clone()];
         if self.used > self.output.schema_retries {
@@ -109,7 +112,7 @@ impl Rounds {
         Verdict::Again { message: Some(wrong), errors }
     }
 
-    /// Returns what comes after an answer with these errors.
+    /// Returns the next step after an answer with these errors.
     fn next(&self, errors: Vec<String>, embedder: &dyn Embedder) -> Verdict {
         if errors.is_empty() {
             return Verdict::Done;

@@ -1,16 +1,16 @@
-//! What hosts and models are told of a schema.
+//! Descriptions of a schema for hosts and models.
 
 use harn_schema::as_json_schema;
 use harn_value::Data as Value;
 
 use crate::json::list_at;
 
-// Most lines, depth and keys of a described shape.
+// The maximum number of lines, depth and keys of a described shape.
 const MAX_LINES: usize = 8;
 const MAX_DEPTH: usize = 3;
 const MAX_KEYS: usize = 16;
 
-/// Describes the objects of a schema, one line each, for a model that got them wrong.
+/// Describes the objects of a schema, one line each, for a model that violated it.
 pub(crate) fn shape_lines(schema: &Value) -> Vec<String> {
     let mut out = Vec::new();
     describe(&as_json_schema(schema), "root", 0, &mut out);

@@ -1,4 +1,4 @@
-//! Tools as TypeScript-like declarations, for the prompt that describes them in text.
+//! Tools as TypeScript-like declarations, for prompts that describe tools in text.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use harn_value::{Data as Value, json};
 use crate::json::{display, list_at, str_at};
 use crate::tools::ToolDef;
 
-/// Returns the bindings of the tool contract, as text: `expanded_schemas` (a declaration and a comment
-/// per tool, sorted by name), `compact_schemas` (a bullet per compact tool), `shared_types` (a line per
-/// type that schemas refer to).
+/// Returns the bindings of the tool contract, as strings: `expanded_schemas` (a declaration and a comment per tool,
+/// sorted by name), `compact_schemas` (a bullet per compact tool), `shared_types` (a line per type that schemas refer
+/// to).
 pub fn declarations<'a>(tools: impl Iterator<Item = &'a ToolDef>) -> Value {
     let mut shared: BTreeMap<String, String> = BTreeMap::new();
     let mut sorted: Vec<&ToolDef> = tools.collect();
@@ -36,7 +36,7 @@ pub fn declarations<'a>(tools: impl Iterator<Item = &'a ToolDef>) -> Value {
            "shared_types": shared.join("\n")})
 }
 
-/// Returns the text up to the first full stop, question or exclamation mark, or line end.
+/// Returns the text up to the first full stop, question mark, exclamation mark or line end.
 pub fn first_sentence(text: &str) -> String {
     let line = text.trim().lines().next().unwrap_or_default();
     let end = line.char_indices().find(|(at, c)| {
@@ -59,14 +59,14 @@ fn signature(tool: &ToolDef) -> String {
     format!("{}({{ {} }})", tool.name, keys.join(", "))
 }
 
-/// Properties with the required ones first.
+/// Returns the properties, required ones first.
 fn ordered<'a>(schema: &Value, properties: &'a crate::json::Object) -> Vec<(&'a str, &'a Value, bool)> {
     let required: Vec<&str> = list_at(schema, "required").iter().filter_map(Value::as_str).collect();
     let all = || properties.iter().map(|(k, v)| (k.as_str(), v, required.contains(&k.as_str())));
     all().filter(|p| p.2).chain(all().filter(|p| !p.2)).collect()
 }
 
-/// The name of a property; one that is no word stands in quotes.
+/// Returns the name of a property, quoted unless it is an identifier.
 fn key_text(name: &str) -> std::borrow::Cow<'_, str> {
     let is_word =
         !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-' || c == '$');
@@ -87,7 +87,7 @@ fn union(parts: Vec<String>) -> String {
     seen.join(" | ")
 }
 
-/// Returns the type that a schema describes.
+/// Returns the TypeScript type of a schema.
 pub fn type_text(schema: &Value) -> String {
     let plain = plain_type(schema);
     if schema.get("nullable") == Some(&Value::Bool(true)) { format!("{plain} | null") } else { plain }
@@ -170,7 +170,7 @@ fn object_type(schema: &Value) -> String {
     format!("{{ {} }}", fields.join("; "))
 }
 
-/// The limits of a field, which its type does not show.
+/// Returns the limits of a field that its type does not show.
 fn limits(field: &Value) -> Vec<String> {
     let bounds = |least: &str, most: &str, of: &str| {
         let (least, most) = (field.get(least).map(display), field.get(most).map(display));
@@ -194,7 +194,7 @@ fn limits(field: &Value) -> Vec<String> {
     .collect()
 }
 
-/// Finds every `$ref` below `schema` and what it stands for in `root`.
+/// Collects every `$ref` below `schema` with its target in `root`.
 fn collect_refs(root: &Value, schema: &Value, out: &mut BTreeMap<String, String>) {
     match schema {
         Value::Object(map) => {

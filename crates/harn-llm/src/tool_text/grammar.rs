@@ -5,24 +5,24 @@ use serde_json::Number;
 
 use crate::json::Object;
 
-/// A call read from text.
+/// A call parsed from text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParsedCall {
-    /// The tool.
+    /// The name of the tool.
     pub name: String,
     /// Its arguments.
     pub arguments: Value,
-    /// Bytes of the text used.
+    /// The offset in the text after the call.
     pub end: usize,
 }
 
-/// Deepest nesting of values.
+/// The maximum nesting of values.
 const MAX_DEPTH: usize = 128;
 
-/// Reads the argument list of a call of `name`; `text[start]` is the opening parenthesis.
+/// Parses the argument list of a call of `name`; `text[start]` is the opening parenthesis.
 ///
 /// # Errors
-/// The diagnostic that the model is given.
+/// The diagnostic for the model.
 pub(crate) fn parse_call(text: &str, start: usize, name: &str) -> Result<ParsedCall, String> {
     let mut p = Parser { text, at: start + 1, depth: 0 };
     let problem = |cause: String| format!("TOOL CALL PARSE ERROR: `{name}(...)` — {cause}");
@@ -88,7 +88,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Skips blanks and comments.
+    /// Skips whitespace and comments.
     fn blanks(&mut self) -> Parse<()> {
         loop {
             let rest = self.rest();
@@ -117,11 +117,11 @@ impl<'a> Parser<'a> {
             Some('[') => self.list(),
             Some(quote @ ('"' | '\'')) => {
                 let inner = &self.rest()[1..];
-                // A quoted heredoc is a heredoc whose author quoted too much.
+                // A heredoc in quotes is parsed like a heredoc.
                 if inner.starts_with("<<") && heredoc_tag(inner).is_some() {
                     self.at += 1;
                     let text = self.heredoc()?;
-                    // The quote may be closed on a line of its own; behind a value it can mean nothing else.
+                    // The closing quote may be on its own line; after a value it has no other meaning.
                     self.blanks()?;
                     self.eat(quote);
                     return Ok(text);
@@ -263,7 +263,7 @@ impl<'a> Parser<'a> {
             return Ok(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
         }
         let first = self.hex_digits(4)?;
-        // Two escapes may spell one character beyond the basic plane.
+        // Two escapes may form one character beyond the basic multilingual plane.
         if (0xD800..0xDC00).contains(&first) && self.rest().starts_with("\\u") {
             let back = self.at;
             self.at += 2;
@@ -336,7 +336,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Reads `<<TAG`, `<<'TAG'` or `<<"TAG"` and the line end; returns the tag and the bytes used.
+/// Parses `<<TAG`, `<<'TAG'` or `<<"TAG"` and the line end; returns the tag and the number of bytes used.
 fn heredoc_tag(text: &str) -> Option<(&str, usize)> {
     let rest = text.strip_prefix("<<")?;
     let quote = rest.chars().next().filter(|c| matches!(c, '\'' | '"'));
@@ -347,7 +347,7 @@ fn heredoc_tag(text: &str) -> Option<(&str, usize)> {
     if let Some(q) = quote {
         tail = tail.strip_prefix(q)?;
     }
-    // Looking for the line end anywhere would cost the whole line for each string that only begins like a heredoc.
+    // Searching for the line end would scan the whole line for each string that only starts like a heredoc.
     let tail = tail.trim_start_matches(|c: char| c.is_whitespace() && c != '\n').strip_prefix('\n')?;
     (!tag.is_empty()).then(|| (tag, text.len() - tail.len()))
 }

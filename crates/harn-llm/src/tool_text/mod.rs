@@ -1,4 +1,4 @@
-//! Tool calls written as text: the grammar inside `<tool_call>`, and replies made of tagged blocks.
+//! Tool calls written as text: the grammar inside `<tool_call>`, and replies that consist of tagged blocks.
 
 mod declare;
 mod grammar;

@@ -1,55 +1,56 @@
-//! Spans of a reply that quote others: code fences, and the runtime's own marks for results, feedback and reminders.
+//! Quoted spans of a reply: code fences, and the runtime's own marks for results, feedback and reminders.
 
 use harn_prompt::untrusted::is_end_mark;
 
-/// A quoted span at some place of a text.
+/// A quoted span at some offset of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Quote<'a> {
-    /// What it is, for the model.
+    /// Its description for the model.
     pub(super) kind: &'static str,
-    /// What stands in it.
+    /// The quoted content.
     pub(super) body: &'a str,
-    /// Its length with both marks.
+    /// Its length, including both marks.
     pub(super) len: usize,
-    /// Whether its closing mark is there.
+    /// Whether it has a closing mark.
     pub(super) closed: bool,
 }
 
-/// Marks of the runtime: opening tag name and how the model is told about it.
+/// Marks of the runtime: the tag name, and its description for the model.
 const SPANS: [(&str, &str); 3] = [
     ("tool_result", "a <tool_result> span"),
     ("runtime_feedback", "a <runtime_feedback> span"),
     ("system-reminder", "a <system-reminder> span"),
 ];
 
-/// The quotation that begins exactly at `at`; `fresh` says that a block of the reply ends right in front. One that is not
-/// closed goes on to the end: what stands behind could be meant either way, and running what was only quoted is the worse
-/// mistake.
+/// Returns the quotation that starts exactly at `at`. `fresh` says that a block of the reply ends immediately before
+/// it. An unclosed quotation extends to the end of the text: it is unclear whether the text after it is quoted, and
+/// running a quoted call would be the worse error.
 pub(super) fn quote_at(text: &str, at: usize, fresh: bool) -> Option<Quote<'_>> {
     let rest = &text[at..];
     match rest.as_bytes().first()? {
         b'<' => span_at(rest),
-        // First the place: counting the marks of a long run at each of them would cost quadratic time.
+        // Checks the position first: counting the marks of a long run at each of its characters would take quadratic
+        // time.
         b'`' | b'~' if fresh || begins_line(text, at) => fence_at(rest),
         b'[' if fresh || begins_line(text, at) => result_at(rest),
         _ => None,
     }
 }
 
-/// The inside of a text that is one code fence and nothing else.
+/// Returns the content of a text that consists of one code fence.
 pub(super) fn whole_fence(text: &str) -> Option<&str> {
     let trimmed = text.trim();
     let fence = fence_at(trimmed)?;
     (fence.closed && fence.len == trimmed.len()).then_some(fence.body)
 }
 
-/// Whether only blanks stand in front on the line.
+/// Returns whether only whitespace precedes `at` on its line.
 fn begins_line(text: &str, at: usize) -> bool {
     let before = text[..at].trim_end_matches([' ', '\t']);
     before.is_empty() || before.ends_with('\n')
 }
 
-/// A fence of three or more backticks or tildes.
+/// Parses a fence of three or more backticks or tildes.
 fn fence_at(rest: &str) -> Option<Quote<'_>> {
     let mark = rest.chars().next()?;
     let count = rest.len() - rest.trim_start_matches(mark).len();
@@ -57,7 +58,7 @@ fn fence_at(rest: &str) -> Option<Quote<'_>> {
         return None;
     }
     let line_end = rest.find('\n')?;
-    // Behind backticks on the same line it is a span of code.
+    // With another backtick on the same line, it is inline code.
     if mark == '`' && rest[count..line_end].contains('`') {
         return None;
     }
@@ -87,7 +88,7 @@ fn span_at(rest: &str) -> Option<Quote<'_>> {
     }
 }
 
-/// The frame of one result: `[result of NAME]` on a line of its own, up to the line `[end of …]`.
+/// Parses the frame of one result: `[result of NAME]` on its own line, up to the line `[end of …]`.
 fn result_at(rest: &str) -> Option<Quote<'_>> {
     if !rest.starts_with("[result of ") {
         return None;
@@ -97,7 +98,7 @@ fn result_at(rest: &str) -> Option<Quote<'_>> {
         return None;
     }
     let kind = "a quoted result";
-    // What ends it is what `quote` takes the power from: a line that only begins so is text of the result.
+    // Only a line that `quote` would escape ends the frame; a line that merely starts like it is part of the result.
     let mut lines =
         memchr::memmem::find_iter(&rest.as_bytes()[line_end..], b"\n[end of ").map(|n| line_end + n);
     let Some(end) = lines.find(|at| is_end_mark(&rest[at + 1..])) else {

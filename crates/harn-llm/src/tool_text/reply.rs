@@ -1,4 +1,4 @@
-//! A reply in tagged form: calls, prose, final answer, done marker.
+//! Parses a reply in tagged form: calls, prose, final answer, done marker.
 
 use std::ops::Range;
 
@@ -26,18 +26,18 @@ pub enum Block {
     Done(String),
 }
 
-/// What a tagged reply says.
+/// A parsed tagged reply.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TaggedReply {
     /// The blocks, in order.
     pub blocks: Vec<Block>,
-    /// Departures from the protocol, for the model.
+    /// Violations of the protocol, for the model.
     pub violations: Vec<String>,
-    /// Calls that could not be read, for the model.
+    /// Calls that could not be parsed, for the model.
     pub errors: Vec<String>,
-    /// Text that stands beside the blocks, each with the number of blocks in front of it.
+    /// Text outside of the blocks, each part with the number of blocks before it.
     loose: Vec<(usize, String)>,
-    /// The reply without the calls that stand in it outside of tags, when there are some.
+    /// The reply without the calls outside of tags, if there are any.
     without_calls: Option<String>,
 }
 
@@ -67,20 +67,20 @@ impl TaggedReply {
         }
     }
 
-    /// Returns what of the reply is for people; `text` is the reply as it came.
+    /// Returns the user-facing part of the reply; `text` is the original reply.
     pub fn visible(&self, text: &str) -> String {
         let prose = self.prose();
         if prose.is_empty() { sanitize(self.without_calls.as_deref().unwrap_or(text)) } else { prose }
     }
 
-    /// Makes prose of the text beside the blocks: a history that keeps blocks alone would lose it.
+    /// Converts the text outside of the blocks to prose, because a history that contains only blocks would lose it.
     #[must_use]
     pub fn with_loose_text(mut self) -> TaggedReply {
         let mut loose = std::mem::take(&mut self.loose).into_iter().peekable();
         let own = std::mem::take(&mut self.blocks).into_iter().map(Some);
         for (place, block) in own.chain([None]).enumerate() {
             while let Some((_, text)) = loose.next_if(|(at, _)| *at == place) {
-                // What stood outside of blocks must not end the one that it becomes.
+                // Escapes the closing tag, as the text must not end the block that it becomes.
                 let text = text.replace("</assistant_prose>", "&lt;/assistant_prose>");
                 self.blocks.push(Block::Prose(text));
             }
@@ -97,7 +97,7 @@ impl TaggedReply {
         })
     }
 
-    /// Renders the blocks again in canonical tags; `None` without blocks.
+    /// Serializes the blocks in canonical tags; `None` without blocks.
     pub fn canonical_text(&self) -> Option<String> {
         let parts: Vec<String> = self
             .blocks
@@ -115,13 +115,14 @@ impl TaggedReply {
     }
 }
 
-/// The arguments of a call as JSON that is read as the same arguments, whatever they hold: no tag in them may end the block or
-/// be taken away as thinking, and of the escapes of JSON the grammar of calls does not know `\b` and `\f`.
+/// Serializes the arguments of a call to JSON that parses to the same arguments, whatever they contain. Tags in them
+/// must neither end the block nor be removed as thinking, and the call grammar does not support the JSON escapes `\b`
+/// and `\f`.
 fn canonical_arguments(call: &ToolCall) -> String {
     let json = serde_json::to_string_pretty(&call.arguments).unwrap_or_default();
     let mut out = String::with_capacity(json.len());
     let mut rest = json.as_str();
-    // In JSON `<` and `\` stand in strings only.
+    // In JSON, `<` and `\` occur only in strings.
     while let Some(at) = rest.find(['<', '\\']) {
         out.push_str(&rest[..at]);
         let (piece, instead) = match &rest.as_bytes()[at..] {
@@ -142,7 +143,7 @@ fn canonical_arguments(call: &ToolCall) -> String {
     out + rest
 }
 
-/// Most departures reported to the model.
+/// The maximum number of violations reported to the model.
 const MAX_VIOLATIONS: usize = 50;
 
 const TAGS: [&str; 4] = ["tool_call", "assistant_prose", "user_response", "done"];
@@ -152,10 +153,10 @@ pub fn has_opening_tag(text: &str) -> bool {
     TAGS.iter().any(|tag| text.contains(&format!("<{tag}>")))
 }
 
-/// Reads a reply; `tools` are the names that may be called.
+/// Parses a reply; `tools` are the names of callable tools.
 ///
-/// What the reply only quotes is not run: code fences (unless the whole reply is one), and spans in the runtime's own marks
-/// for results, feedback and reminders. The time is linear in the length of the text, whatever it holds.
+/// Quoted calls are not run: those in code fences (unless the whole reply is one fence), and those in spans with the
+/// runtime's own marks for results, feedback and reminders. Takes time linear in the length of the text.
 pub fn parse_reply(text: &str, tools: &[String]) -> TaggedReply {
     let visible = without_thinking(text);
     let text = whole_fence(&visible).unwrap_or(&visible);
@@ -173,8 +174,8 @@ pub fn parse_reply(text: &str, tools: &[String]) -> TaggedReply {
     reader.finish()
 }
 
-/// The text without spans of thinking and stray tags of them. A blank stands for each: what is on both sides of it must not
-/// become a mark of the runtime that was none before.
+/// Returns the text without thinking spans and stray thinking tags. Each is replaced by a space, so that the text
+/// before and after it cannot combine to a mark of the runtime.
 fn without_thinking(text: &str) -> String {
     let mut visible = String::with_capacity(text.len());
     let mut take = |piece| {
@@ -196,11 +197,11 @@ struct Reader<'a> {
     tools: &'a [String],
     out: TaggedReply,
     calls: usize,
-    /// Calls that could not be read so far: each may have cost a look at the whole rest of the text.
+    /// The number of calls that could not be parsed. Each may have required a scan of the whole rest of the text.
     failed: usize,
-    /// Tags of which no closing one is left, so that it is not looked for again.
+    /// Tags without another closing tag, so that it is not searched for again.
     unclosed: Vec<&'static str>,
-    /// Text beside the blocks, each with the number of blocks in front of it.
+    /// Text outside of the blocks, each part with the number of blocks before it.
     loose: Vec<(usize, Range<usize>)>,
     /// Calls outside of tags.
     bare: Vec<Range<usize>>,
@@ -247,7 +248,7 @@ impl Reader<'_> {
         out
     }
 
-    /// Notes text beside the blocks.
+    /// Records text outside of the blocks.
     fn loose(&mut self, span: Range<usize>) {
         let text = &self.text[span.clone()];
         let start = span.start + (text.len() - text.trim_start().len());
@@ -262,7 +263,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads what starts with `<`; returns the bytes used.
+    /// Parses what starts with `<`; returns the number of bytes used.
     fn tag(&mut self, at: usize) -> usize {
         let rest = &self.text[at..];
         for tag in TAGS {
@@ -345,9 +346,9 @@ impl Reader<'_> {
         self.out.blocks.push(Block::Call(ToolCall { id, name, arguments }));
     }
 
-    /// Passes over a quoted span; the model learns why the calls in it did not run.
+    /// Skips a quoted span. If it contains calls, the model is told why they were not run.
     fn quoted(&mut self, at: usize, quote: Quote<'_>) -> usize {
-        // The runtime's own marks are its to write; a fence is text.
+        // A fence is text; only the runtime may write its own marks.
         if self.text[at..].starts_with(['`', '~']) {
             self.loose(at..at + quote.len);
         }
@@ -359,7 +360,7 @@ impl Reader<'_> {
         quote.len
     }
 
-    /// Reads text outside of tags, up to the next known tag or quotation; returns the bytes used.
+    /// Parses text outside of tags, up to the next known tag or quotation; returns the number of bytes used.
     fn stray(&mut self, at: usize) -> usize {
         let end = self.end_of_stray(at);
         let text = &self.text[at..end];
@@ -387,7 +388,7 @@ impl Reader<'_> {
         end - at
     }
 
-    /// Where the next opening tag or quotation begins behind `at`. Looks at each byte once.
+    /// Returns the offset of the next opening tag or quotation after `at`. Scans each byte once.
     fn end_of_stray(&self, at: usize) -> usize {
         let (text, bytes) = (self.text, self.text.as_bytes());
         let mut next = at;
@@ -406,7 +407,7 @@ impl Reader<'_> {
     }
 }
 
-/// Bytes up to the end of an unknown tag: its `>`, or the end of the line.
+/// Returns the length of an unknown tag: up to its `>`, or to the end of the line.
 fn skip_tag(rest: &str) -> usize {
     rest.find(['>', '\n']).map_or(rest.len(), |n| n + 1)
 }
@@ -436,7 +437,7 @@ mod tests {
         );
     }
 
-    /// Written anew, a call is the same call: also where its arguments hold what the reader looks for.
+    /// Serializing and parsing a call yields the same call, even if its arguments contain what the parser searches for.
     #[test]
     fn calls_written_anew_are_the_same() {
         let pieces = [
@@ -487,7 +488,7 @@ mod tests {
             let again = read(&reply.canonical_text().unwrap());
             assert_eq!((again.calls(), again.errors, again.violations), (vec![call], vec![], vec![]));
         }
-        // Calls in JSON, as other protocols have them, are calls with an object, too.
+        // Calls in JSON, as in other protocols, must have an object as arguments too.
         for arguments in ["[1]", "\"[1]\"", "3", "\"x\"", "null"] {
             let text =
                 format!(r#"[{{"id": "call_1", "function": {{"name": "read", "arguments": {arguments}}}}}]"#);

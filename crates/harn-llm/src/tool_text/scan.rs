@@ -1,4 +1,4 @@
-//! Finding bare calls in free text.
+//! Finds calls outside of tags in free text.
 
 use std::ops::Range;
 
@@ -21,28 +21,28 @@ const LABELS: [&str; 10] = [
     "shell:",
 ];
 
-/// Longest name of a tool that is looked for.
+/// The maximum length of a tool name that is searched for.
 const MAX_NAME: usize = 256;
-/// After so many calls that cannot be read, the rest of the text is not looked at.
+/// The number of calls that cannot be parsed after which the scan stops.
 pub(super) const MAX_ERRORS: usize = 50;
 
-/// What a scan found.
+/// The result of a scan.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Found {
     pub(super) calls: Vec<ParsedCall>,
-    /// Where each of the calls stands, with its label and what separates it from the next one.
+    /// The span of each call, including its label and the separator before the next one.
     pub(super) spans: Vec<Range<usize>>,
     pub(super) errors: Vec<String>,
 }
 
-/// Tools of the runtime that are known although no list names them.
+/// Tools of the runtime that are known without being listed.
 const RUNTIME_TOOLS: [&str; 2] = ["ledger", "load_skill"];
 
 pub(super) fn is_known(name: &str, tools: &[String]) -> bool {
     RUNTIME_TOOLS.contains(&name) || tools.iter().any(|t| t == name)
 }
 
-/// The name of a known tool at the beginning of `text`, directly followed by a parenthesis.
+/// Returns the name of a known tool at the start of `text`, if a parenthesis directly follows it.
 pub(super) fn known_name_at<'a>(text: &'a str, tools: &[String]) -> Option<&'a str> {
     let end = crate::json::clip(text, MAX_NAME).find('(')?;
     let name = &text[..end];
@@ -57,12 +57,12 @@ fn unknown_tool(name: &str, tools: &[String]) -> String {
     format!("Unknown tool '{name}'. Available tools: [{}]", names.join(", "))
 }
 
-/// Scans for calls at the beginning of lines; a code fence around the whole text is none.
+/// Scans for calls at the start of lines, ignoring a code fence around the whole text.
 pub(super) fn bare_calls(text: &str, tools: &[String]) -> Found {
     line_calls(unwrap_fence(text), tools)
 }
 
-/// Scans for calls at the beginning of lines.
+/// Scans for calls at the start of lines.
 pub(super) fn line_calls(text: &str, tools: &[String]) -> Found {
     let mut found = Found::default();
     let mut at = 0;
@@ -73,7 +73,7 @@ pub(super) fn line_calls(text: &str, tools: &[String]) -> Found {
                 let end = call.end;
                 let rest = &text[end..];
                 let after = rest.trim_start_matches([' ', '\t', ';', ',', '>']);
-                // Several calls may share a line.
+                // Several calls may be on the same line.
                 let another = known_name_at(after, tools).is_some();
                 let ends_line = after.is_empty() || after.starts_with(['\n', '\r']);
                 let marks = match another || ends_line {
@@ -96,7 +96,7 @@ pub(super) fn line_calls(text: &str, tools: &[String]) -> Found {
     }
     if found.calls.is_empty() && found.errors.is_empty() {
         found.calls = json_calls(text, tools);
-        // Together they are the text; it is counted once.
+        // Together the calls are the whole text, so only the first one has a span.
         found.spans = (0..found.calls.len())
             .map(|n| if n == 0 { 0..text.len() } else { text.len()..text.len() })
             .collect();
@@ -105,7 +105,7 @@ pub(super) fn line_calls(text: &str, tools: &[String]) -> Found {
 }
 
 enum LineCall {
-    /// The call, and where it begins with its label.
+    /// The call, and the offset at which it starts, including its label.
     Call(ParsedCall, usize),
     Error(String),
     None,
@@ -147,8 +147,8 @@ fn line_call(text: &str, line: usize, tools: &[String]) -> LineCall {
     LineCall::None
 }
 
-/// Where in a text that is still coming the first call outside of tags may begin; the length of the text when none does. What
-/// only looks like one in quoted text counts, too: whoever asks shows it later.
+/// Returns the offset in an unfinished text at which the first call outside of tags may start, or the length of the
+/// text when there is none. A quoted call is included, because the caller only delays showing the text.
 pub(crate) fn may_be_call(text: &str, tools: &[String]) -> usize {
     if tools.is_empty() {
         return text.len();
@@ -157,7 +157,7 @@ pub(crate) fn may_be_call(text: &str, tools: &[String]) -> usize {
     while at < text.len() {
         let end = text[at..].find(['\n', '>']).map_or(text.len(), |n| at + n + 1);
         let before = text[..at].trim_end();
-        // JSON is a call where it is all that stands between the blocks.
+        // JSON is a call if there is nothing else between the blocks.
         if may_begin_call(&text[at..], tools)
             || ((before.is_empty() || before.ends_with('>')) && may_begin_json(&text[at..]))
         {
@@ -173,7 +173,7 @@ fn may_begin_json(rest: &str) -> bool {
     inside.is_some_and(|inside| inside.is_empty() || inside.starts_with(['{', '"']))
 }
 
-/// Whether a known call stands at the beginning, or all that is there may become one.
+/// Returns whether the text starts with a known call, or may become one when more text arrives.
 fn may_begin_call(rest: &str, tools: &[String]) -> bool {
     let blanks = [' ', '\t'];
     let rest = rest.trim_start_matches(blanks);
@@ -211,7 +211,7 @@ fn unwrap_fence(text: &str) -> &str {
     text
 }
 
-/// Accepts calls in OpenAI's JSON: a list of them, or one whose id starts with `call_`.
+/// Parses calls in OpenAI's JSON: a list of them, or a single one whose id starts with `call_`.
 fn json_calls(text: &str, tools: &[String]) -> Vec<ParsedCall> {
     let Ok(value) = serde_json::from_str::<Value>(text.trim()) else { return Vec::new() };
     let read = |call: &Value| -> Option<ParsedCall> {
@@ -223,7 +223,7 @@ fn json_calls(text: &str, tools: &[String]) -> Vec<ParsedCall> {
             Some(other) => other.clone(),
             None => harn_value::json!({}),
         };
-        // As in the other forms, what is no object is no call.
+        // As in the other forms, the arguments must be an object.
         arguments.is_object().then(|| ParsedCall { name: name.to_string(), arguments, end: text.len() })
     };
     match &value {

@@ -1,4 +1,4 @@
-//! What of a raw reply a person should see: internal blocks and markers taken out.
+//! Removes internal blocks and markers from a raw reply, which leaves the user-facing text.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use regex::Regex;
 
 use harn_prompt::untrusted::is_end_mark;
 
-/// The expressions are constants, so a failure to compile is a bug found by the first test.
+/// The patterns are constants, so the first test detects one that does not compile.
 fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a constant expression")
 }
@@ -59,7 +59,7 @@ fn is_plan(value: &Value) -> bool {
     }
 }
 
-/// Returns the part of a finished reply that is for people.
+/// Returns the user-facing part of a finished reply.
 pub fn sanitize(text: &str) -> String {
     let mut out = text.to_string();
     for pattern in INTERNAL.iter() {
@@ -84,8 +84,8 @@ pub fn sanitize(text: &str) -> String {
     NEWLINES.replace_all(&out, "\n\n").trim().to_string()
 }
 
-/// Drops inline objects that begin with an internal `mode`. Text that only looks like objects is given up after a while:
-/// each try may have looked at all that follows.
+/// Removes inline objects that begin with an internal `mode`. The total work is bounded, because each failed attempt
+/// may scan the whole rest of the text.
 fn drop_inline_plans(text: &str) -> String {
     if !text.contains("\"mode\"") {
         return text.to_string();
@@ -118,15 +118,15 @@ fn drop_inline_plans(text: &str) -> String {
     out + rest
 }
 
-/// Bytes of a text that were read before an error was found in it.
+/// Returns the number of bytes that were parsed before an error.
 fn looked_at(text: &str, error: &serde_json::Error) -> usize {
     let lines = memchr::memchr_iter(b'\n', text.as_bytes());
     let before = lines.take(error.line().saturating_sub(1)).last().map_or(0, |end| end + 1);
     before + error.column()
 }
 
-/// Returns the part of an unfinished reply that can be shown already: unclosed internal blocks and the
-/// beginning of a marker at the end are hidden as well.
+/// Returns the part of an unfinished reply that can be shown: unclosed internal blocks and the start of a marker at the
+/// end are hidden as well.
 pub fn sanitize_partial(text: &str) -> String {
     const OPENERS: [&str; 8] = [
         "<think>",

@@ -1,11 +1,11 @@
-//! Okapi BM25 over short texts.
+//! Okapi BM25 ranking for short texts.
 
 use std::collections::BTreeMap;
 
 const K1: f64 = 1.5;
 const B: f64 = 0.75;
 
-/// Splits text into lower-cased alphanumeric runs; `camelCase` is two words.
+/// Splits text into lower-cased alphanumeric tokens; `camelCase` is two tokens.
 pub(super) fn tokens(text: &str) -> Vec<String> {
     let mut out = Vec::new();
     let mut word = String::new();
@@ -26,7 +26,7 @@ pub(super) fn tokens(text: &str) -> Vec<String> {
     out
 }
 
-/// Documents by name, ready to be scored.
+/// Documents by name, indexed for ranking.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Corpus {
     documents: Vec<(String, BTreeMap<String, usize>, usize)>,

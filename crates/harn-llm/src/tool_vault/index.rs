@@ -1,4 +1,4 @@
-//! The searchable text of deferred tools, and the two searches the runtime does itself.
+//! The search index of deferred tools, and the searches that the runtime itself executes.
 
 use harn_value::{Data as Value, json};
 use regex::RegexBuilder;
@@ -8,27 +8,27 @@ use crate::json::str_at;
 use crate::options::SearchStrategy;
 use crate::tools::ToolDef;
 
-/// Most names a search returns.
+/// The maximum number of names in a search result.
 const MAX_RESULTS: usize = 20;
-/// Most memory a compiled query may take.
+/// The maximum memory of a compiled query, in bytes.
 const REGEX_LIMIT: usize = 1 << 20;
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hits {
     /// Names, best first.
     pub tool_names: Vec<String>,
-    /// Why nothing was found, or what went wrong.
+    /// The reason for an empty result, or an error.
     pub diagnostic: Option<String>,
 }
 
 impl Hits {
-    /// Makes an empty result with its reason.
+    /// Creates an empty result with its reason.
     pub fn nothing(diagnostic: impl Into<String>) -> Hits {
         Hits { tool_names: Vec::new(), diagnostic: Some(diagnostic.into()) }
     }
 
-    /// Returns the text that answers the model.
+    /// Returns the tool result for the model.
     pub(crate) fn to_text(&self) -> String {
         let mut out = crate::json::Object::new();
         if let Some(diagnostic) = &self.diagnostic {
@@ -39,7 +39,7 @@ impl Hits {
     }
 }
 
-/// Deferred tools and their index text.
+/// Deferred tools and their index texts.
 #[derive(Debug, Clone, Default)]
 pub struct ToolIndex {
     entries: Vec<(String, String)>,
@@ -56,7 +56,7 @@ impl ToolIndex {
         self.entries.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Searches. The strategies of the host are not run here: [`ToolIndex::accept`] takes their answer.
+    /// Searches the index. Strategies of the host are not executed here: [`ToolIndex::accept`] takes their result.
     pub fn search(&self, strategy: SearchStrategy, query: &str) -> Hits {
         let query = query.trim();
         if query.is_empty() {
@@ -107,8 +107,8 @@ impl ToolIndex {
         Hits { tool_names: names, diagnostic: None }
     }
 
-    /// Takes the answer of a host's search: `{tool_names, diagnostic?}`, also nested in `result`; names
-    /// that are not in the index are left out.
+    /// Converts the result of a host's search, `{tool_names, diagnostic?}`, which may be nested in `result`. Drops
+    /// names that are not in the index.
     pub fn accept(&self, answer: &Value) -> Hits {
         let answer = answer.get("result").filter(|r| r.is_object()).unwrap_or(answer);
         let mut names: Vec<String> = crate::json::list_at(answer, "tool_names")

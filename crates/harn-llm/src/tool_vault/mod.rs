@@ -1,7 +1,7 @@
-//! Tool Vault: tools whose schemas stay out of the model's context until a search brings them up.
+//! Tool Vault: tools whose schemas are not in the model's context until a search finds them.
 //!
-//! [`plan()`] decides whether the provider or the client searches and which tools travel; [`Vault`] is the
-//! client's side for loops: it ranks, promotes within a budget, and reports what it did.
+//! [`plan()`] decides whether the provider or the client searches and which tools are sent. [`Vault`] is the client
+//! side for loops: it ranks tools, promotes them within a budget, and reports each search.
 
 mod bm25;
 mod index;

@@ -1,4 +1,4 @@
-//! Who searches, and which tools travel with the request.
+//! Decides who searches, and which tools are sent with the request.
 
 use harn_value::{Data as Value, json};
 
@@ -8,50 +8,51 @@ use crate::error::OptionError;
 use crate::options::{SearchMode, ToolSearch};
 use crate::tools::{NativeTools, ToolDef, ToolSet, ToolShape};
 
-/// What a call does about deferred tools.
+/// How a call handles deferred tools.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchPlan {
-    /// Tools that the model sees, meta-tool first.
+    /// Tools in the request, the meta-tool first.
     pub tools: NativeTools,
-    /// Definitions of the visible tools of the user, for the text contract.
+    /// Definitions of the user's visible tools, for the text contract.
     pub visible: ToolSet,
-    /// Tools that wait for a search (client path).
+    /// Tools that are sent only once a search finds them (client search).
     pub deferred: Vec<ToolDef>,
-    /// The synthetic search tool of the client path.
+    /// The synthetic search tool (client search).
     pub search_tool: Option<ToolDef>,
     /// Whether the provider searches.
     pub native: bool,
-    /// What to tell the user.
+    /// A warning for the user.
     pub warning: Option<String>,
 }
 
-/// What the plan depends on besides the tools.
+/// The inputs of the plan other than the tools.
 #[derive(Debug, Clone, Copy)]
 pub struct Situation<'a> {
     /// The provider.
     pub provider: &'a str,
-    /// Whose habits its server has.
+    /// The dialect of its server.
     pub dialect: Dialect,
     /// The model.
     pub model: &'a str,
-    /// Whether the model is only the provider's default.
+    /// Whether the model is the provider's default.
     pub model_is_default: bool,
-    /// What the route can do.
+    /// The capabilities of the route.
     pub caps: &'a Capabilities,
-    /// Shape of native tools.
+    /// The shape of native tools.
     pub shape: ToolShape,
     /// `options.<provider>.force_native_tool_search`.
     pub forced: bool,
-    /// Tools are called in the text of the reply: the provider sees none of them and can search none.
+    /// Whether tools are called in the text of the reply. Then the provider receives no tools and cannot search them.
     pub text_calls: bool,
     /// Description of the synthetic search tool.
     pub description: &'a str,
 }
 
-/// Decides for a call. Without `tool_search` nothing could bring up deferred tools, so they are offered like the others.
+/// Plans the tools of a call. Without `tool_search`, deferred tools could never be found, so they are offered like the
+/// others.
 ///
 /// # Errors
-/// Native search is demanded but not offered, or every tool is deferred.
+/// Native search is required but not supported, or every tool is deferred.
 pub fn plan(
     tools: &ToolSet,
     search: Option<&ToolSearch>,
@@ -78,7 +79,7 @@ pub fn plan(
             tool.defer_loading = false;
         }
     }
-    // The mock's default model stands for no model in particular.
+    // The default model of the mock imitates no specific model.
     let unspecific = at.dialect == Dialect::Mock && at.model_is_default;
     if at.text_calls && search.mode == SearchMode::Native {
         return Err(OptionError::new(
@@ -162,7 +163,7 @@ fn native_plan(tools: Vec<ToolDef>, search: &ToolSearch, at: Situation<'_>) -> S
 }
 
 impl Situation<'_> {
-    /// The escape hatch is about OpenAI-style hosts.
+    /// Returns whether native search is forced on an OpenAI-compatible server.
     fn forced_shape(&self) -> bool {
         self.forced && self.dialect != Dialect::Anthropic
     }

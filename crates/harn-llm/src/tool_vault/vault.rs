@@ -7,7 +7,7 @@ use crate::estimate::estimate_tokens;
 use crate::options::ToolSearch;
 use crate::tools::{ToolDef, ToolShape};
 
-/// The client's side of a search, kept from turn to turn.
+/// The client side of tool search; its state persists between turns.
 #[derive(Debug, Clone)]
 pub struct Vault {
     deferred: Vec<ToolDef>,
@@ -17,7 +17,7 @@ pub struct Vault {
     index: ToolIndex,
 }
 
-/// What a search changed.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Promotion {
     /// Names promoted by this search.
@@ -26,23 +26,23 @@ pub struct Promotion {
     pub query_event: Value,
     /// Metadata of the `tool_search_result` event.
     pub result_event: Value,
-    /// The tool result that the model reads.
+    /// The tool result for the model.
     pub result_text: String,
 }
 
 impl Vault {
-    /// Keeps the deferred tools of a plan.
+    /// Creates a vault with the deferred tools of a plan.
     pub fn new(deferred: Vec<ToolDef>, search: ToolSearch) -> Vault {
         let index = ToolIndex::new(&deferred);
         Vault { deferred, promoted: Vec::new(), search, index }
     }
 
-    /// Returns the index, for strategies that the host runs.
+    /// Returns the index, for search strategies of the host.
     pub fn index(&self) -> &ToolIndex {
         &self.index
     }
 
-    /// Returns the option the vault was made with.
+    /// Returns the option with which the vault was created.
     pub fn search(&self) -> &ToolSearch {
         &self.search
     }
@@ -52,7 +52,7 @@ impl Vault {
         self.promoted.iter().filter_map(|name| self.tool(name))
     }
 
-    /// Returns the tools still waiting, in the order of their definition.
+    /// Returns the tools that are not promoted yet, in the order of their definition.
     pub fn waiting(&self) -> impl Iterator<Item = &ToolDef> {
         self.deferred.iter().filter(|t| !self.promoted.contains(&t.name))
     }
@@ -65,7 +65,7 @@ impl Vault {
         self.tool(name).map_or(0, |t| estimate_tokens(&t.to_native(ToolShape::OpenAi).to_string()))
     }
 
-    /// Answers a search call: promotes its hits and makes the events about it.
+    /// Answers a search call: promotes the hits and creates the events.
     pub fn answer(&mut self, call_id: &str, arguments: &Value, hits: &Hits) -> Promotion {
         let promoted = self.promote(&hits.tool_names);
         let (strategy, mode) = (self.search.strategy.as_str(), "client");
@@ -84,7 +84,7 @@ impl Vault {
         }
     }
 
-    /// Returns the hits that the next request offers, and names those that the budget leaves out.
+    /// Returns the hits that the next request offers, with a diagnostic that names those excluded by the budget.
     fn offered(&self, hits: &Hits) -> Hits {
         let (tool_names, left_out): (Vec<String>, Vec<String>) =
             hits.tool_names.iter().cloned().partition(|name| self.promoted.contains(name));
@@ -96,7 +96,8 @@ impl Vault {
         Hits { tool_names, diagnostic: (!diagnostics.is_empty()).then(|| diagnostics.join("; ")) }
     }
 
-    /// Promotes names in order; with a budget the oldest promotions make room. Returns what is new.
+    /// Promotes names in order. With a budget, the oldest promotions are removed to make space. Returns the newly
+    /// promoted names.
     fn promote(&mut self, names: &[String]) -> Vec<String> {
         let mut added = Vec::new();
         for name in names {

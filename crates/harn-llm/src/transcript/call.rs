@@ -1,4 +1,4 @@
-//! The transcript of a finished call: what was sent, what was answered, and what went on behind.
+//! The transcript of a finished call: the messages sent, the reply, and the provider's searches.
 
 use harn_value::{Data as Value, json};
 
@@ -9,13 +9,13 @@ use crate::request::Request;
 use crate::response::{About, Block, Response};
 use crate::wire::WireStyle;
 
-/// What a transcript is made from.
+/// The inputs of a transcript.
 pub struct CallRecord<'a> {
     /// The transcript that was continued.
     pub base: Option<&'a Value>,
     /// The request.
     pub request: &'a Request,
-    /// The messages of the request that the transcript keeps.
+    /// The messages of the request that the transcript stores.
     pub messages: Vec<Value>,
     /// The reply.
     pub response: &'a Response,
@@ -23,7 +23,7 @@ pub struct CallRecord<'a> {
     pub experiment: Value,
 }
 
-/// Makes the transcript of a call, in state `active`.
+/// Creates the transcript of a call, in state `active`.
 pub fn of_call(record: CallRecord<'_>, ids: &Ids<'_>) -> Value {
     let (request, response) = (record.request, record.response);
     let mut messages = record.messages;
@@ -66,8 +66,7 @@ pub fn of_call(record: CallRecord<'_>, ids: &Ids<'_>) -> Value {
     Value::Object(out)
 }
 
-/// Makes the assistant message that a transcript keeps: canonical blocks, or the provider's shape of a
-/// turn with tool calls.
+/// Creates the assistant message of a transcript: canonical blocks, or the provider's shape of a turn with tool calls.
 pub(crate) fn assistant_message(style: WireStyle, response: &Response) -> Value {
     let mut out = json!({"role": "assistant"});
     if response.tool_calls.is_empty() {
@@ -85,7 +84,7 @@ pub(crate) fn assistant_message(style: WireStyle, response: &Response) -> Value 
     out
 }
 
-/// Makes the message of a turn that its provider wants to continue.
+/// Creates the message of a turn that its provider asks to continue.
 pub(crate) fn paused_message(style: WireStyle, response: &Response) -> Value {
     let mut out = assistant_message(style, response);
     let data = provider_data(style, response);
@@ -95,8 +94,8 @@ pub(crate) fn paused_message(style: WireStyle, response: &Response) -> Value {
     out
 }
 
-/// What a message keeps for its provider: whose it is, and the order of its parts with the data that only the provider reads.
-/// `None` when there is nothing of that kind.
+/// Returns the provider data of a message: the provider, and the order of its parts with their opaque data. Returns
+/// `None` when there is no such data.
 fn provider_data(style: WireStyle, response: &Response) -> Option<Value> {
     let blocks = &response.blocks;
     let any = blocks.iter().any(|block| matches!(block, Block::ProviderData(..)));
@@ -139,7 +138,7 @@ fn with_calls(style: WireStyle, response: &Response, out: &mut Value) {
     let signed = response.blocks.iter().filter(|b| matches!(b, Block::Reasoning(_, Some(_))));
     let mut blocks: Vec<Value> = signed.map(Block::to_json).collect();
     match style {
-        // Signed reasoning needs a list of blocks.
+        // Signed reasoning requires a list of blocks.
         _ if style == WireStyle::Anthropic || (style == WireStyle::Bedrock && !blocks.is_empty()) => {
             if !text.is_empty() {
                 blocks.push(json!({"type": "text", "text": text}));
@@ -178,9 +177,9 @@ fn with_calls(style: WireStyle, response: &Response, out: &mut Value) {
     }
 }
 
-/// Events about searches that the provider ran.
+/// Returns events for the searches that the provider ran.
 pub(crate) fn search_events(request: &Request, response: &Response, ids: &Ids<'_>) -> Vec<Value> {
-    // The mock speaks one format only; whose search it imitates is told by the tool it was given.
+    // The mock has only one wire format; the given tool shows whose search it imitates.
     let asked = |tool: &Value| tool["type"].as_str().is_some_and(|t| t.starts_with("tool_search_tool_"));
     let anthropic = request.route.style == WireStyle::Anthropic || request.tools.iter().any(asked);
     let mode = if anthropic { "anthropic" } else { "openai" };

@@ -1,4 +1,4 @@
-//! Compaction: older messages give way to one that sums them up.
+//! Compaction: replaces older messages with a summary.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -13,19 +13,19 @@ use crate::message::Message;
 use crate::options::Shape;
 use harn_prompt::untrusted::{RESULTS, quote_name, quote_speech, quote_summary};
 
-/// How the summary is made.
+/// How the summary is produced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strategy {
-    /// Long texts that are not the model's own are masked.
+    /// Masks long messages that the model did not write.
     ObservationMask,
-    /// Texts are cut.
+    /// Truncates messages.
     Truncate,
-    /// A model writes it.
+    /// A model writes the summary.
     Llm,
 }
 
 impl Strategy {
-    /// Returns the word of the option.
+    /// Returns the name of the option.
     pub fn as_str(self) -> &'static str {
         match self {
             Strategy::ObservationMask => "observation_mask",
@@ -38,20 +38,20 @@ impl Strategy {
 /// The options of `transcript_compact`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompactOptions {
-    /// How the summary is made.
+    /// How the summary is produced.
     pub strategy: Strategy,
-    /// Messages kept at the end.
+    /// The number of messages to keep at the end.
     pub keep_last: usize,
-    /// Nothing is done when the transcript is no larger.
+    /// The transcript is not compacted if it has no more tokens than this.
     pub target_tokens: Option<i64>,
-    /// A summary to use.
+    /// A given summary.
     pub summary: Option<String>,
     /// Template of the prompt (strategy `llm` only).
     pub summarize_prompt: Option<String>,
 }
 
 impl CompactOptions {
-    /// Reads the option dict.
+    /// Parses the option dict.
     ///
     /// # Errors
     /// `transcript_compact: …`.
@@ -96,14 +96,14 @@ fn message_text(message: &Value) -> String {
     }
 }
 
-/// The text of a message that may be told to others: without what its model thought.
+/// Returns the text of a message without the model's reasoning.
 fn public_text(message: &Value) -> String {
     let Some(Value::Array(blocks)) = message.get("content") else { return message_text(message) };
     let public: Vec<Value> = blocks.iter().filter(|block| !is_private(block)).cloned().collect();
     if public.is_empty() { String::new() } else { crate::message::result_text(&Value::Array(public)) }
 }
 
-/// Whether a block of a message is for its own model alone.
+/// Returns whether a block of a message is only for the model that wrote it.
 pub fn is_private(block: &Value) -> bool {
     let kinds = ["reasoning", "thinking", "redacted_thinking"];
     str_at(block, "visibility") == Some("private")
@@ -119,22 +119,23 @@ fn is_result(message: &Value) -> bool {
     let is_block = |b: &Value| str_at(b, "type") == Some("tool_result");
     match message.get("content") {
         Some(Value::Array(blocks)) if blocks.iter().any(is_block) => true,
-        // Results of calls in text travel as feedback of the runtime.
+        // Results of calls in text are sent as feedback of the runtime.
         Some(Value::String(text)) if text.starts_with(RESULTS) => true,
         _ => matches!(str_at(message, "role"), Some("tool" | "tool_result")),
     }
 }
 
-/// Returns which messages give way when the first `keep_first` and the last `keep_last` stay; `None` when none do.
+/// Returns the range of messages to archive if the first `keep_first` and the last `keep_last` are kept; `None` when it
+/// is empty.
 ///
-/// What stays at the end begins with a message of the user where there is one, and never in the middle of a turn with
-/// tools. What stays at the beginning ends behind the results of its calls.
+/// The kept messages at the end start with a user message if possible, and never within a turn with tools. Those at the
+/// beginning end after the results of their calls.
 pub fn archivable(messages: &[Value], keep_first: usize, keep_last: usize) -> Option<Range<usize>> {
     let is_user = |m: &Value| str_at(m, "role") == Some("user");
     giving_way(messages, keep_first, keep_last, is_user, is_result)
 }
 
-/// As [`archivable`], without making dicts of the messages.
+/// Like [`archivable`], without converting the messages to dicts.
 pub fn archivable_of(
     conversation: &Conversation,
     keep_first: usize,
@@ -158,23 +159,23 @@ fn giving_way<M>(
     let starts = |n: &usize| messages.get(*n).is_some_and(|m| is_user(m) && !is_result(m));
     let at_user = (keep_first + 1..=wanted.min(messages.len().saturating_sub(1))).rev().find(starts);
     let mut end = at_user.unwrap_or(wanted);
-    // Results stay with the turn that asked for them.
+    // Keeps results together with the turn that made the calls.
     while end > keep_first && messages.get(end).is_some_and(&is_result) {
         end -= 1;
     }
     (end > keep_first).then_some(keep_first..end)
 }
 
-/// Whether a message is a long result, which masking shortens.
+/// Returns whether a message is a long result, which masking shortens.
 pub fn is_long_result(message: &Value) -> bool {
     let text = message_text(message);
     str_at(message, "role") != Some("assistant") && text.len() >= 500 && text.lines().count() > 3
 }
 
-/// Returns how many messages at the beginning give way; `None` when the transcript stays as it is.
+/// Returns the number of messages to archive at the beginning; `None` when the transcript is not compacted.
 ///
 /// # Errors
-/// The value is no transcript.
+/// The value is not a transcript.
 pub fn plan(transcript: &Value, options: &CompactOptions) -> Result<Option<usize>, String> {
     if !is_transcript(transcript) {
         return Err("transcript_compact: first argument must be a transcript".to_string());
@@ -187,7 +188,7 @@ pub fn plan(transcript: &Value, options: &CompactOptions) -> Result<Option<usize
     Ok(archivable(messages, 0, options.keep_last).map(|range| range.end))
 }
 
-/// Returns the `ROLE: content` lines of messages, with the calls that were made.
+/// Returns messages as lines `ROLE: content`, including tool calls.
 pub(crate) fn conversation_lines(messages: &[Value]) -> String {
     let line = |m: &Value| {
         let role = str_at(m, "role").unwrap_or("user").to_uppercase();
@@ -203,18 +204,18 @@ pub(crate) fn conversation_lines(messages: &[Value]) -> String {
     messages.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Most characters of a line, and most lines, of a truncated summary.
+/// The maximum number of characters per line, and of lines, in a truncated summary.
 const LINE_CHARS: usize = 500;
 const LINES: usize = 15;
 
-/// Renders the message that stands for the removed ones; `written` is the text of a model. What it tells is
-/// [quoted](harn_prompt::untrusted::quote_summary): a frame that is cut off, or that a summary repeats, loses its meaning, and
-/// no line of a message reads as another message.
+/// Renders the message that replaces the removed ones; `written` is a summary by a model. The content is
+/// [quoted](harn_prompt::untrusted::quote_summary): a frame that is cut off or repeated in it has no effect, and no
+/// line of a message can be mistaken for another message.
 pub fn render(removed: &[Value], strategy: Strategy, written: Option<&str>) -> String {
     render_masked(removed, strategy, written, &|_| None)
 }
 
-/// As [`render`]; `mask` may choose what is shown of the long result at a place.
+/// Like [`render`]; `mask` may provide a replacement for the long result at an index.
 pub fn render_masked(
     removed: &[Value],
     strategy: Strategy,
@@ -255,16 +256,16 @@ pub fn render_masked(
     }
 }
 
-/// A compacted transcript and what happened.
+/// A compacted transcript and the metadata of its event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compacted {
     /// The new transcript.
     pub transcript: Value,
-    /// Metadata of the `compaction` event, when messages gave way.
+    /// Metadata of the `compaction` event, if messages were archived.
     pub metadata: Option<Value>,
 }
 
-/// Replaces the first `archived` messages by `text`.
+/// Replaces the first `archived` messages with `text`.
 pub fn apply(
     transcript: &Value,
     options: &CompactOptions,
@@ -290,7 +291,7 @@ pub fn apply(
         "id": asset_id, "kind": "compaction_source_transcript", "title": "Pre-compaction transcript",
         "data": transcript,
     });
-    // The value is a transcript, so that the asset always finds its place.
+    // Never fails, because the value is a transcript.
     out = add_asset(&out, &asset, ids).unwrap_or(out);
     let metadata = json!({
         "mode": "manual", "strategy": options.strategy.as_str(), "engine_strategy": options.strategy.as_str(),
@@ -306,12 +307,12 @@ pub fn apply(
     Compacted { transcript: out, metadata: Some(metadata) }
 }
 
-/// The text of a `compaction` event.
+/// Returns the text of a `compaction` event.
 pub fn compaction_text(strategy: &str) -> String {
     format!("Transcript compacted via {strategy}")
 }
 
-/// Stores a summary; an older, different one stays in front of it.
+/// Stores a summary; an older, different one is kept before it.
 fn store_summary(transcript: &mut Value, summary: &str) {
     let old = str_at(transcript, "summary").filter(|old| !old.trim().is_empty() && *old != summary);
     let text = match old {

@@ -1,4 +1,4 @@
-//! Events of a transcript: one per message, in a form that can be shown without knowing message shapes.
+//! Events of a transcript: one per message, in a form that can be shown without knowledge of message shapes.
 
 use harn_prompt::untrusted::quote_name;
 use harn_value::{Data as Value, json};
@@ -6,7 +6,7 @@ use harn_value::{Data as Value, json};
 use super::Ids;
 use crate::json::{list_at, str_at};
 
-/// Makes an event.
+/// Creates an event.
 pub fn event(
     kind: &str,
     role: &str,
@@ -74,7 +74,7 @@ fn blocks_of(message: &Value, default: &str) -> Vec<Value> {
     }
 }
 
-/// Returns how a block reads in the text of its event; reasoning does not.
+/// Returns the text of a block in the text of its event; `None` for reasoning.
 fn block_text(block: &Value) -> Option<String> {
     let label = || {
         ["name", "title", "path", "asset_id"]
@@ -96,7 +96,7 @@ fn block_text(block: &Value) -> Option<String> {
     }
 }
 
-/// Returns the visible events that have text, as (visibility, role, text).
+/// Returns all events as (visibility, role, text).
 pub(super) fn shown(transcript: &Value) -> impl Iterator<Item = (&str, &str, &str)> {
     list_at(transcript, "events").iter().map(|e| {
         let text = |key: &'static str| str_at(e, key).unwrap_or_default();

@@ -28,10 +28,10 @@ fn in_state(name: &str, t: &Value, state: &str, text: &str, ids: &Ids<'_>) -> Re
     Ok(out)
 }
 
-/// Makes a fork with an id of its own. `options` may hold `retain_messages` and `retain_summary`, both true.
+/// Creates a fork with a new id. `options` may contain `retain_messages` and `retain_summary`, both true by default.
 ///
 /// # Errors
-/// The value is no transcript.
+/// The value is not a transcript.
 pub fn fork(transcript: &Value, options: &Value, ids: &Ids<'_>) -> Result<Value, String> {
     let name = "transcript_fork";
     let mut out = checked(name, transcript)?.clone();
@@ -53,7 +53,7 @@ pub fn fork(transcript: &Value, options: &Value, ids: &Ids<'_>) -> Result<Value,
 /// Marks a transcript as archived.
 ///
 /// # Errors
-/// The value is no transcript.
+/// The value is not a transcript.
 pub fn archive(transcript: &Value, ids: &Ids<'_>) -> Result<Value, String> {
     in_state("transcript_archive", transcript, "archived", "transcript archived", ids)
 }
@@ -61,7 +61,7 @@ pub fn archive(transcript: &Value, ids: &Ids<'_>) -> Result<Value, String> {
 /// Marks a transcript as abandoned.
 ///
 /// # Errors
-/// The value is no transcript.
+/// The value is not a transcript.
 pub fn abandon(transcript: &Value, ids: &Ids<'_>) -> Result<Value, String> {
     in_state("transcript_abandon", transcript, "abandoned", "transcript abandoned", ids)
 }
@@ -69,12 +69,12 @@ pub fn abandon(transcript: &Value, ids: &Ids<'_>) -> Result<Value, String> {
 /// Marks a transcript as active again.
 ///
 /// # Errors
-/// The value is no transcript.
+/// The value is not a transcript.
 pub fn resume(transcript: &Value, ids: &Ids<'_>) -> Result<Value, String> {
     in_state("transcript_resume", transcript, "active", "transcript resumed", ids)
 }
 
-/// Makes an empty active transcript. `options` may hold `metadata`.
+/// Creates an empty active transcript. `options` may contain `metadata`.
 pub fn reset(options: &Value, ids: &Ids<'_>) -> Value {
     let mut out = empty(present(options, "metadata").cloned(), ids);
     out["state"] = "active".into();

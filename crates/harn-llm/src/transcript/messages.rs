@@ -1,4 +1,4 @@
-//! Making transcripts from messages, adding to them, and looking into them.
+//! Creates transcripts from messages, appends to them, and queries them.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use super::{Ids, empty, events::shown, is_transcript, with_messages};
 use crate::json::{list_at, str_at};
 use crate::options::{ROLES, Shape};
 
-/// Makes a transcript of a list of messages, or of those of another transcript.
+/// Creates a transcript from a list of messages, or from those of another transcript.
 ///
 /// # Errors
 /// The value is neither.
@@ -31,7 +31,7 @@ pub fn from_messages(value: &Value, ids: &Ids<'_>) -> Result<Value, String> {
 /// Returns a field of a transcript: `messages`, `assets`, `events`, `summary` or `id`.
 ///
 /// # Errors
-/// The value is no transcript.
+/// The value is not a transcript.
 pub fn field(builtin: &str, transcript: &Value, key: &str) -> Result<Value, String> {
     if !is_transcript(transcript) {
         return Err(format!("{builtin}: argument must be a transcript"));
@@ -44,10 +44,10 @@ pub fn field(builtin: &str, transcript: &Value, key: &str) -> Result<Value, Stri
     Ok(transcript.get(key).cloned().unwrap_or(missing))
 }
 
-/// Appends a message to a list or transcript.
+/// Appends a message to a list or transcript. `builtin` names the caller in errors.
 ///
 /// # Errors
-/// The value is neither; `builtin` names the caller.
+/// The target is neither.
 fn add(builtin: &str, target: &Value, message: Value, ids: &Ids<'_>) -> Result<Value, String> {
     match target {
         Value::Array(list) => Ok(list.iter().cloned().chain([message]).collect()),
@@ -77,7 +77,7 @@ pub fn add_message(
     add(builtin, target, message, ids)
 }
 
-/// Appends the result of a tool.
+/// Appends a tool result.
 ///
 /// # Errors
 /// The target is neither a list nor a transcript.
@@ -91,10 +91,10 @@ pub fn add_tool_result(
     add("add_tool_result", target, message, ids)
 }
 
-/// Adds an asset, replacing one of the same id; a string becomes the storage path of a new one.
+/// Adds an asset, replacing one with the same id. A string is the storage path of a new asset.
 ///
 /// # Errors
-/// The value is no transcript, or the asset is neither a dict nor a path.
+/// The value is not a transcript, or the asset is neither a dict nor a path.
 pub fn add_asset(transcript: &Value, asset: &Value, ids: &Ids<'_>) -> Result<Value, String> {
     if !is_transcript(transcript) {
         return Err("transcript_add_asset: argument must be a transcript".to_string());
@@ -128,7 +128,7 @@ pub fn add_asset(transcript: &Value, asset: &Value, ids: &Ids<'_>) -> Result<Val
     Ok(out)
 }
 
-/// Returns the events of a kind; none for other values.
+/// Returns the events of a kind; an empty list for values that are not transcripts.
 pub fn events_by_kind(transcript: &Value, kind: &str) -> Vec<Value> {
     if !is_transcript(transcript) {
         return Vec::new();
@@ -136,7 +136,7 @@ pub fn events_by_kind(transcript: &Value, kind: &str) -> Vec<Value> {
     list_at(transcript, "events").iter().filter(|e| str_at(e, "kind") == Some(kind)).cloned().collect()
 }
 
-/// Counts what is in a transcript; zeros for nil.
+/// Returns statistics of a transcript; zeros for nil.
 pub fn stats(transcript: &Value) -> Value {
     let messages = list_at(transcript, "messages");
     let with_role = |roles: &[&str]| {
@@ -152,8 +152,8 @@ pub fn stats(transcript: &Value) -> Value {
     })
 }
 
-/// Renders what a person said and was told: the public events of user and assistant that have text, without what runtime and
-/// model write for each other, whatever the tool format (calls, results, feedback, reminders, tags, sentinels).
+/// Renders the conversation as the user saw it: the public events of user and assistant with text. Excludes what
+/// runtime and model exchange (calls, results, feedback, reminders, tags, sentinels), in every tool format.
 pub fn render_visible(transcript: &Value) -> String {
     let lines: Vec<String> = shown(transcript)
         .filter(|(visibility, _, _)| *visibility == "public")
@@ -169,13 +169,13 @@ pub fn render_visible(transcript: &Value) -> String {
     lines.join("\n")
 }
 
-/// Whether a user message was written by the runtime.
+/// Returns whether a user message was written by the runtime.
 fn is_of_the_runtime(text: &str) -> bool {
     let text = text.trim_start();
     ["<runtime_feedback", "<system-reminder", "[auto-compacted "].iter().any(|head| text.starts_with(head))
 }
 
-/// Takes out the marks that stand for calls and results in the text of an event.
+/// Removes the marks that represent calls and results in the text of an event.
 fn without_marks(text: &str) -> String {
     static MARK: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"(^| )<tool_(call|result):[^<>]*>").expect("a constant expression"));
@@ -189,15 +189,15 @@ pub fn render_full(transcript: &Value) -> String {
     lines.join("\n")
 }
 
-/// Writes a transcript as pretty JSON.
+/// Serializes a transcript to pretty-printed JSON.
 pub fn export(transcript: &Value) -> String {
     format!("{:#}", crate::json::canonical(transcript))
 }
 
-/// Reads what [`export`] wrote.
+/// Parses the output of [`export`].
 ///
 /// # Errors
-/// The text is no transcript.
+/// The text is not a transcript.
 pub fn import(text: &str) -> Result<Value, String> {
     let value: Value = serde_json::from_str(text).map_err(|e| format!("transcript_import: {e}"))?;
     if is_transcript(&value) {

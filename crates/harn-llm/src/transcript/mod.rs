@@ -1,6 +1,6 @@
 //! Transcripts: conversations as immutable dicts of messages and events.
 //!
-//! Pure functions on JSON. Identifiers come from the caller ([`Ids`]), so equal input gives equal output.
+//! Pure functions on JSON. The caller supplies identifiers ([`Ids`]), so equal inputs produce equal outputs.
 
 mod call;
 mod compact;
@@ -30,7 +30,7 @@ use harn_value::{Data as Value, json};
 
 use crate::json::{list_at, str_at};
 
-/// Gives out fresh identifiers.
+/// Generates fresh identifiers.
 pub type Ids<'a> = dyn Fn() -> String + 'a;
 
 /// Returns whether a value is a transcript dict.
@@ -38,7 +38,7 @@ pub fn is_transcript(value: &Value) -> bool {
     str_at(value, "_type") == Some("transcript")
 }
 
-/// Makes an empty transcript.
+/// Creates an empty transcript.
 pub fn empty(metadata: Option<Value>, ids: &Ids<'_>) -> Value {
     let mut out =
         json!({"_type": "transcript", "version": 2, "id": ids(), "messages": [], "events": [], "assets": []});
@@ -48,13 +48,13 @@ pub fn empty(metadata: Option<Value>, ids: &Ids<'_>) -> Value {
     out
 }
 
-/// Returns the events of a transcript that do not stand for its messages.
+/// Returns the events of a transcript that do not represent its messages.
 pub fn extra_events(transcript: &Value) -> Vec<Value> {
     let of_message = |e: &Value| matches!(str_at(e, "kind"), Some("message" | "tool_result"));
     list_at(transcript, "events").iter().filter(|e| !of_message(e)).cloned().collect()
 }
 
-/// Replaces the messages of a transcript; events of messages are made anew, other events stay.
+/// Replaces the messages of a transcript and recreates their events; other events are kept.
 pub(crate) fn with_messages(transcript: &Value, messages: Vec<Value>, ids: &Ids<'_>) -> Value {
     let mut out = transcript.clone();
     let extra = extra_events(transcript);

@@ -1,4 +1,4 @@
-//! Exchanges on tape: a carrier that records what another one brings, and one that answers from a recording.
+//! Recorded exchanges: a carrier that records the exchanges of another one, and one that replays a recording.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use crate::embedder::LocalFuture;
 use crate::error::{Category, LlmError};
 use crate::record::{Recorded, Recorder, Tape};
 
-/// Writes down each exchange when it is over, however it ended.
+/// Records each exchange when it ends, whatever its outcome.
 pub(crate) struct Recording {
     pub(crate) recorder: RefCell<Recorder>,
     pub(crate) inner: Rc<dyn Carrier>,
@@ -39,7 +39,7 @@ impl Carrier for Recording {
     }
 }
 
-/// An exchange on its way into the recording. When it is dropped, what was read of it is written.
+/// An exchange that is being recorded. Dropping it records what was read so far.
 struct Exchange<'a> {
     carrier: &'a Recording,
     request: &'a HttpRequest<'a>,
@@ -79,19 +79,19 @@ impl ReplyBody for RecordedBody<'_> {
     }
 }
 
-/// Answers from a tape; nothing reaches the network.
+/// Replays exchanges from a tape; nothing is sent over the network.
 pub(crate) struct Replaying {
     tape: RefCell<Tape>,
     clock: Rc<dyn Carrier>,
 }
 
 impl Replaying {
-    /// Answers from a tape, with the clock of another carrier.
+    /// Creates a carrier that replays a tape, with the clock of another carrier.
     pub(crate) fn new(tape: Tape, clock: Rc<dyn Carrier>) -> Replaying {
         Replaying { tape: RefCell::new(tape), clock }
     }
 
-    /// How many exchanges were not asked for.
+    /// Returns the number of unused exchanges.
     pub(crate) fn unused(&self) -> usize {
         self.tape.borrow().unused()
     }
@@ -115,7 +115,7 @@ impl Carrier for Replaying {
     }
 }
 
-/// Bytes, and then what broke the recorded exchange off.
+/// Bytes, followed by the error that ended the recorded exchange.
 struct ReplayedBody {
     bytes: Option<Bytes>,
     failure: Option<LlmError>,

@@ -1,7 +1,8 @@
-//! HTTP with a provider: one request, its reply piece by piece, and what can go wrong on the way.
+//! HTTP exchanges with a provider: one request, its streamed reply, and the possible failures.
 //!
-//! A `Carrier` brings a request to its server. `network.rs` is the one that does, through the [`System`](harn_system::System);
-//! `cassette.rs` has one around another that records, and one that answers from a recording.
+//! A `Carrier` sends a request to its server. `network.rs` is the one that uses the network, through the
+//! [`System`](harn_system::System). `cassette.rs` has a carrier that records the exchanges of another one, and one that
+//! replays a recording.
 
 mod cassette;
 mod network;
@@ -24,64 +25,67 @@ pub use crate::reply_head::ReplyHead;
 pub(crate) use cassette::{Recording, Replaying};
 pub(crate) use network::Network;
 
-/// The reason of the error with which a body begins again: the run was interrupted, and the repeated reply differs.
+/// The reason of the error after which a body restarts: the run was interrupted, and the repeated reply differs.
 const RESTARTED: &str = "restarted";
 
-/// What is kept of the body of an error reply.
+/// The maximum number of bytes read of the body of an error reply.
 const MAX_ERROR_BODY: usize = 16 << 10;
 
 /// An HTTP request of any kind.
 #[derive(Clone)]
 pub struct HttpRequest<'a> {
-    /// For messages.
+    /// The provider, for messages.
     pub provider: &'a str,
     /// `GET` or `POST`.
     pub method: &'a str,
-    /// Whole address.
+    /// Full URL.
     pub url: String,
-    /// All headers but content type and authorisation.
+    /// All headers except content type and authorisation.
     pub headers: Vec<(String, String)>,
-    /// Authorisation header; never recorded.
+    /// Authorisation headers; never recorded.
     pub auth: Vec<(String, Secret)>,
     /// JSON body, as it is sent.
     pub body: Option<Payload>,
-    /// The rules for its connections.
+    /// The egress rules for its connections.
     pub egress: Option<Arc<Egress>>,
-    /// When to give up, on the clock of the carrier.
+    /// The deadline, on the carrier's clock.
     pub deadline: Duration,
-    /// The timeout behind the deadline, for messages.
+    /// The timeout from which the deadline was computed, for messages.
     pub timeout: Duration,
-    /// Whether nothing is done with the body before all of it is there.
+    /// Whether the body is only used once it is complete.
     pub whole: bool,
 }
 
-/// A reply whose body is still to be read.
+/// A reply whose body has not been read yet.
 pub(crate) struct HttpReply<'a> {
     pub(crate) head: ReplyHead,
     pub(crate) body: Box<dyn ReplyBody + 'a>,
 }
 
-/// The body of a reply, as it comes.
+/// The streamed body of a reply.
 pub(crate) trait ReplyBody {
-    /// The next piece; `None` at its end. More than `idle` without one is an error.
+    /// Returns the next chunk; `None` at the end.
+    ///
+    /// # Errors
+    /// No chunk arrived within `idle`, or the connection failed.
     fn chunk(&mut self, idle: Option<Duration>) -> LocalFuture<'_, Result<Option<Bytes>, LlmError>>;
 
-    /// Gives up a body whose reply is complete, such that its connection can serve the next call.
+    /// Releases a body whose reply is complete, so that its connection can be reused.
     fn release<'a>(self: Box<Self>) -> LocalFuture<'a, ()>
     where
         Self: 'a;
 }
 
-/// Whoever brings requests to servers.
+/// Sends requests to servers.
 pub(crate) trait Carrier {
-    /// Sends a request and returns the reply once its headers are there.
+    /// Sends a request and returns the reply once its headers have arrived.
     fn send<'a>(&'a self, request: &'a HttpRequest<'a>) -> LocalFuture<'a, Result<HttpReply<'a>, LlmError>>;
 
-    /// The time of the clock that deadlines belong to.
+    /// Returns the current time of the clock to which deadlines refer.
     fn now(&self) -> Duration;
 }
 
-/// A reply read to its end.
+/// A complete reply.
 #[derive(Debug, Clone)]
 pub struct WholeReply {
     /// Status and headers.
@@ -91,7 +95,8 @@ pub struct WholeReply {
 }
 
 impl HttpReply<'_> {
-    /// Reads at most `limit` bytes of the body as text; a body that breaks off gives what came.
+    /// Reads at most `limit` bytes of the body as text. If the body ends with an error, returns what was read before
+    /// it.
     async fn text(&mut self, limit: usize) -> String {
         let mut bytes = Vec::new();
         while let Ok(Some(chunk)) = self.body.chunk(None).await {
@@ -108,7 +113,7 @@ impl HttpReply<'_> {
 /// Sends a request and reads the reply as text, up to `limit` bytes, whatever its status.
 ///
 /// # Errors
-/// No reply came.
+/// No reply arrived.
 pub(crate) async fn fetch(
     carrier: &dyn Carrier,
     request: &HttpRequest<'_>,
@@ -119,14 +124,13 @@ pub(crate) async fn fetch(
     Ok(WholeReply { head: reply.head.clone(), text })
 }
 
-/// Receives each event of a reply, and may stop it with an error.
+/// Receives each event of a reply, and can abort the reply with an error.
 type Watching<'w> = dyn FnMut(&StreamEvent) -> Result<(), LlmError> + 'w;
 
-/// Exchanges a model request: sends it, decodes the reply as it comes, and hands every event on.
+/// Sends a model request, decodes the reply as it arrives, and passes every event to `watch`.
 ///
 /// # Errors
-/// Anything between here and a complete reply, and what `watch` stops it with; the connection is
-/// closed then.
+/// The exchange fails before the reply is complete, or `watch` aborts it; the connection is then closed.
 pub(crate) async fn exchange(
     carrier: &dyn Carrier,
     request: &Request,
@@ -145,7 +149,7 @@ pub(crate) async fn exchange(
         url: wire.url,
         headers,
         auth,
-        // What it was written from is gone while the reply is waited for.
+        // Drops the sources of the body, which are not needed while waiting for the reply.
         body: Some(wire.body.into_payload()),
         egress: route.egress.clone(),
         deadline: carrier.now() + request.timeout,

@@ -1,6 +1,6 @@
-//! Requests that go over the network.
+//! Requests over the network.
 //!
-//! Redirects are followed by hand and only to the same origin, so keys never travel elsewhere.
+//! Redirects are handled here and followed only within the same origin, so that keys are never sent to another host.
 
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -21,7 +21,7 @@ const MAX_REDIRECTS: usize = 5;
 /// The network of a system.
 pub(crate) struct Network {
     system: Rc<dyn System>,
-    /// Finds addresses instead of the system, once set; then no proxy is used either.
+    /// Resolves host names instead of the system, once set; then no proxy is used either.
     pub(crate) resolver: OnceCell<Resolver>,
 }
 
@@ -47,7 +47,7 @@ impl Carrier for Network {
 }
 
 impl Network {
-    /// Sends a request, and again wherever the host redirects it to on itself.
+    /// Sends a request and follows redirects within the same origin.
     async fn follow(&self, request: &HttpRequest<'_>) -> Result<harn_system::HttpReply, LlmError> {
         let provider = request.provider;
         let mut url = Url::parse(&request.url).map_err(|e| {
@@ -102,12 +102,12 @@ impl Network {
             headers,
             body: request.body.clone(),
             connect_timeout: Some(CONNECT_TIMEOUT),
-            // Requests to this machine never go through a proxy.
+            // Requests to this machine never use a proxy.
             direct: resolver.is_some() || is_loopback(url),
             resolver,
             egress: request.egress.clone(),
             max_response: u64::MAX,
-            // A model that is asked twice does no harm.
+            // Sending a model request twice is harmless.
             uncertain: Uncertain::Retry,
             whole: request.whole,
             ..harn_system::HttpRequest::new(request.method, url.as_str())
@@ -140,7 +140,7 @@ impl ReplyBody for NetworkBody<'_> {
     fn chunk(&mut self, idle: Option<Duration>) -> LocalFuture<'_, Result<Option<Bytes>, LlmError>> {
         Box::pin(async move {
             let request = self.request;
-            // Only silence is limited: a stream that flows may take as long as it likes.
+            // Only the time without data is limited, not the duration of a stream.
             let wait = idle.map_or(request.timeout, |idle| idle.min(request.timeout));
             match self.system.within_limit(wait, self.body.next()).await {
                 Some(Ok(chunk)) => Ok(chunk),
@@ -183,13 +183,13 @@ fn head_of(reply: &harn_system::HttpReply) -> ReplyHead {
     }
 }
 
-/// The time to wait in the form of `retry-after`; OpenAI and Azure name it in milliseconds, too.
+/// Returns the retry delay in the form of `retry-after`; OpenAI and Azure also send it in milliseconds.
 fn retry_after(ms: Option<&str>, seconds: Option<&str>) -> Option<String> {
     let ms = ms.and_then(|ms| ms.trim().parse::<f64>().ok()).filter(|ms| *ms >= 0.0);
     ms.map(|ms| (ms / 1000.0).to_string()).or_else(|| seconds.map(str::to_owned))
 }
 
-/// The error of a request that a rule about egress blocks; `text` is that of the system.
+/// Creates the error of a request that an egress rule blocks; `text` is the system's error.
 fn blocked(text: &str) -> LlmError {
     let message = match Blocked::parse(text) {
         Some((place, Blocked { host, port, reason })) => {
@@ -210,7 +210,7 @@ fn timed_out(provider: &str, after: Duration) -> LlmError {
     )
 }
 
-/// The error of a body that was silent for so long.
+/// Creates the error of a body that sent no data for `wait`.
 fn silent(wait: Duration) -> LlmError {
     let message = format!("stream idle timeout: no data received for {}s", wait.as_secs_f64());
     LlmError::new(Category::Timeout, message)

@@ -22,7 +22,7 @@ use crate::options::Thinking;
 use crate::request::{OutputChannel, Request};
 use crate::tools::{ToolShape, strip_for_wire};
 
-/// Name of the tool through which structured output is forced.
+/// Name of the tool that forces structured output.
 pub(crate) const JSON_TOOL: &str = "json_response";
 
 const INTERLEAVED: &str = "interleaved-thinking-2025-05-14";
@@ -91,7 +91,7 @@ fn write_tools(request: &Request, thinks: bool, body: &mut Object) {
             body.insert("tools".into(), Value::Null);
         }
     } else if asks {
-        // Forcing the tool would keep other tools from being called, and is refused while thinking.
+        // Forcing this tool would prevent calls of other tools, and is rejected while thinking is on.
         if request.tools.is_empty() && !thinks && request.output.forces_tool {
             choice = Some(json!({"type": "tool", "name": JSON_TOOL}));
         }
@@ -105,7 +105,7 @@ fn write_tools(request: &Request, thinks: bool, body: &mut Object) {
     } else if !request.tools.is_empty() {
         body.insert("tools".into(), Value::Null);
     } else {
-        // A history with calls is rejected without tools.
+        // A history with calls is rejected if the request has no tools.
         let called = request.messages.called_tools();
         if !called.is_empty() {
             let tool = |name: &String| json!({"name": wire_name(name), "description": NOT_OFFERED, "input_schema": {"type": "object"}});
@@ -118,7 +118,7 @@ fn write_tools(request: &Request, thinks: bool, body: &mut Object) {
     }
 }
 
-/// Whether a request asks for its answer by the format of the reply, and not by the tool for answers.
+/// Returns whether a request asks for its answer with the reply format instead of the answer tool.
 pub(crate) fn answers_in_format(request: &Request) -> bool {
     request.route.style.has_reply_tool()
         && request.output.channel == OutputChannel::Tool
@@ -139,20 +139,20 @@ fn beta_features(request: &Request) -> Vec<String> {
     betas
 }
 
-/// The system text, with system messages of the list behind it unless they are part of it already.
+/// Returns the system prompt, followed by the system messages of the list unless it already includes them.
 fn system_text(request: &Request) -> Option<String> {
     let parts = super::system_parts(request);
     (!parts.is_empty()).then(|| parts.join("\n\n"))
 }
 
-/// Writes the turns. A reply that is begun for the model must not end with whitespace.
+/// Serializes the turns. A prefilled reply must not end with whitespace.
 fn write_messages(request: &Request, prefill: Option<&String>) -> Result<Vec<Bytes>, CallError> {
     let thoughts = if request.thinking.is_on() { Thoughts::Signed } else { Thoughts::None };
     let write = |turn: &Turn<'_>, out: &mut Items<'_>| {
         out.object(|message| {
             message.text("role", if turn.side == Side::Model { "assistant" } else { "user" });
             match turn.parts.as_slice() {
-                // A single text is written as it is.
+                // A single text is written as a plain string.
                 [Part::Text { text, mark: None, .. }] => message.text("content", text),
                 parts => message.list("content", |list| parts.iter().for_each(|part| write_part(part, list))),
             }
@@ -240,14 +240,14 @@ fn write_source(from: &ImageSource, media_type: &str, block: &mut Members<'_>) {
     });
 }
 
-/// A block of reasoning, before its signature is known.
+/// A reasoning block whose signature has not arrived yet.
 struct Thought {
     any: bool,
     signature: String,
 }
 
 impl Thought {
-    /// The signature. A block without text, which has nothing but it, goes back as it is.
+    /// Returns the signature. A block with a signature but no text is returned as opaque provider data.
     fn signed(self) -> Option<StreamEvent> {
         let Thought { any, signature } = self;
         match (signature.is_empty(), any) {
@@ -261,7 +261,7 @@ impl Thought {
     }
 }
 
-/// The query of a search, of all the tools that the provider runs.
+/// Returns the query of a tool search; `None` for other tools that the provider runs.
 fn search_query(block: &Value) -> Option<StreamEvent> {
     let text = |key: &str| str_at(block, key).unwrap_or_default().to_owned();
     let query = block.get("input").cloned().unwrap_or_else(|| json!({}));
@@ -272,7 +272,7 @@ fn search_query(block: &Value) -> Option<StreamEvent> {
     })
 }
 
-/// Takes the result of a tool that the provider ran.
+/// Reads the result of a tool that the provider ran.
 fn server_result(kind: &str, block: &Node<'_>, out: &mut Vec<StreamEvent>) {
     if kind == "tool_search_tool_result" {
         out.push(search_result(block));
@@ -333,13 +333,13 @@ pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, 
     Ok(out)
 }
 
-/// Reads the event stream.
+/// Decodes the event stream.
 pub(super) struct Decoder {
     provider: String,
-    /// Open calls of the provider's own tools by block index, with the JSON text of their input so far.
+    /// Open calls of provider-side tools by block index, with the JSON of their input so far.
     queries: BTreeMap<usize, (Value, String)>,
     thoughts: BTreeMap<usize, Thought>,
-    /// The counts so far, as the provider counts them: `input` without cached tokens.
+    /// The counts so far, in the provider's terms: `input` excludes cached tokens.
     counts: Usage,
     stopped: bool,
 }
@@ -565,10 +565,10 @@ mod tests {
         let user = json!({"role": "user", "content": "u"});
         let with = |turns: &[[Value; 2]]| [vec![user.clone()], turns.concat()].concat();
         assert_eq!(asks(with(&[turn(true)])), (true, 0));
-        // Only the beginning of the loop counts.
+        // Only the start of the loop matters.
         assert_eq!(asks(with(&[turn(true), turn(false)])), (true, 0));
         assert_eq!(asks(with(&[turn(false)])), (false, 1));
-        // A loop that is over does not matter.
+        // A finished loop does not matter.
         assert_eq!(
             asks(
                 [with(&[turn(false)]), vec![json!({"role": "assistant", "content": "done"}), user.clone()]]

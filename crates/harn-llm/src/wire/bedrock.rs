@@ -32,7 +32,7 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
         body.insert("system".into(), json!([{"text": system.join("\n\n")}]));
     }
     body.insert("messages".into(), Value::Null);
-    // Keys that the API hands on to the model.
+    // Keys that the API passes on to the model.
     let mut fields = Object::new();
     let thinking = if is_claude(&route.model) {
         claude::write_thinking(request, &mut fields, &mut warnings)
@@ -73,7 +73,7 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     })
 }
 
-/// Encodes everything but unreserved characters.
+/// Percent-encodes everything except unreserved characters.
 pub(crate) fn percent_encode(text: &str) -> String {
     text.bytes()
         .map(|b| match b {
@@ -107,7 +107,7 @@ fn inference_config(request: &Request, thinking: Thinking, warnings: &mut Vec<Wa
 
 fn tool_spec(name: &str, description: &str, schema: &Value) -> Value {
     let mut spec = json!({"name": name, "inputSchema": {"json": schema}});
-    // The API refuses an empty description.
+    // The API rejects an empty description.
     if !description.is_empty() {
         spec["description"] = description.into();
     }
@@ -122,7 +122,7 @@ fn write_tools(request: &Request, thinks: bool, body: &mut Object) {
         let description = str_at(f, "description").unwrap_or_default();
         Some(tool_spec(&wire_name(str_at(f, "name")?), description, &schema))
     };
-    // The API cannot forbid calls, so the tools are left out.
+    // The API cannot disable calls, so the tools are left out.
     let is_forbidden = request.tool_choice == Some(ToolChoice::None);
     let mut specs: Vec<Value> = request.tools.iter().filter(|_| !is_forbidden).filter_map(spec).collect();
     let mut choice = match &request.tool_choice {
@@ -138,7 +138,7 @@ fn write_tools(request: &Request, thinks: bool, body: &mut Object) {
             let format = json!({"type": "json_schema", "structure": {"jsonSchema": definition}});
             body.insert("outputConfig".into(), json!({"textFormat": format}));
         } else {
-            // Forcing the tool would keep other tools from being called, and is refused while thinking.
+            // Forcing this tool would prevent calls of other tools, and is rejected while thinking is on.
             if specs.is_empty() && !thinks && request.output.forces_tool {
                 choice = Some(json!({"tool": {"name": JSON_TOOL}}));
             }
@@ -146,7 +146,7 @@ fn write_tools(request: &Request, thinks: bool, body: &mut Object) {
             specs.push(tool_spec(JSON_TOOL, &request.output.tool_description, &schema));
         }
     }
-    // A history with calls is rejected without any.
+    // A history with calls is rejected if the request has no tools.
     if specs.is_empty() {
         let called = request.messages.called_tools();
         specs = called.iter().map(|name| tool_spec(&wire_name(name), NOT_OFFERED, &any_object)).collect();
@@ -177,7 +177,7 @@ fn turns(request: &Request, prefill: Option<&String>) -> Result<Vec<Bytes>, Call
             message.list("content", |list| list.object(|block| block.text("text", text)));
         })
     });
-    // Other models reason without being asked.
+    // Other models reason by default.
     let thinks = request.thinking.is_on() || !is_claude(&request.route.model);
     let thoughts = if thinks { Thoughts::Signed } else { Thoughts::None };
     items(&request.messages, &Rules::of(request, thoughts), prefill, &write)
@@ -221,7 +221,7 @@ fn write_part(part: &Part<'_>, out: &mut Items<'_>) {
                         any = true;
                         write_part(&part, list);
                     }
-                    // An empty result is rejected here, too.
+                    // Bedrock also rejects an empty result.
                     if !any {
                         list.object(|out| out.text("text", "[no output]"));
                     }
@@ -241,7 +241,7 @@ fn write_part(part: &Part<'_>, out: &mut Items<'_>) {
     }
 }
 
-/// Ends a block of reasoning. One without a text or a signature goes back as it is.
+/// Ends a reasoning block. A block without text or signature is returned as opaque provider data.
 fn close_thought(text: &str, signature: String, block: Value, out: &mut Vec<StreamEvent>) {
     let is_whole = !text.is_empty() && !signature.is_empty();
     out.push(if is_whole { StreamEvent::Signature(signature) } else { StreamEvent::TurnData(block) });
@@ -289,7 +289,7 @@ fn usage_of(usage: &Node<'_>) -> Usage {
     .with_cached_input()
 }
 
-/// A block of reasoning of a stream, as far as it has arrived.
+/// A reasoning block of a stream, as far as it has arrived.
 #[derive(Default)]
 struct Thought {
     text: String,
@@ -297,12 +297,12 @@ struct Thought {
     redacted: String,
 }
 
-/// Reads the event stream.
+/// Decodes the event stream.
 pub(super) struct Decoder {
     provider: String,
     thoughts: BTreeMap<usize, Thought>,
     stopped: bool,
-    /// The counts come last.
+    /// Whether the token counts, which arrive last, were read.
     counted: bool,
 }
 
@@ -329,7 +329,7 @@ impl Decoder {
 }
 
 impl Thought {
-    /// What goes back with the reasoning, as of a reply in one piece.
+    /// Emits the events with which the reasoning is sent back, as for a reply in one piece.
     fn finish(self, out: &mut Vec<StreamEvent>) {
         let Thought { text, signature, redacted } = self;
         if !redacted.is_empty() {
@@ -345,7 +345,7 @@ impl Thought {
     }
 }
 
-/// The error of an exception in a stream, with the status that the service gives it elsewhere.
+/// Creates the error of an exception in a stream, with the status that the service uses outside of streams.
 fn exception(provider: &str, exception: &Node<'_>) -> LlmError {
     const STATUSES: [(&str, i64); 6] = [
         ("throttlingException", 429),
@@ -356,7 +356,7 @@ fn exception(provider: &str, exception: &Node<'_>) -> LlmError {
         ("accessDeniedException", 403),
     ];
     let status = STATUSES.iter().find(|(name, _)| exception.get(name).is_some());
-    // The model or the service failed on the way.
+    // For other exceptions, the model or the service failed during the reply.
     let status = status.map_or(500, |(_, status)| *status);
     let (name, payload) = match exception {
         Node::Object(members) => {
@@ -451,7 +451,7 @@ mod tests {
         let sent: Value = serde_json::from_str(definition["schema"].as_str().unwrap()).unwrap();
         assert_eq!((&sent["required"], &sent["additionalProperties"]), (&json!(["n"]), &json!(false)));
         assert_eq!(asked["toolConfig"]["tools"].as_array().unwrap().len(), 1);
-        // The format would say less than this schema.
+        // The format would be weaker than this schema.
         let limited = json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}});
         for (model, schema) in [(format, &limited), (tool, &schema)] {
             let asked = body(model, json!({"schema": schema}));
@@ -460,7 +460,7 @@ mod tests {
             let spec = &asked["toolConfig"]["tools"][0]["toolSpec"];
             assert_eq!(&spec["inputSchema"]["json"], schema);
         }
-        // With other tools, or while thinking, it cannot be forced.
+        // With other tools, or while thinking is on, the tool cannot be forced.
         for more in [json!({"tools": [{"name": "t"}]}), json!({"thinking": true})] {
             let mut options = json!({"schema": schema});
             options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

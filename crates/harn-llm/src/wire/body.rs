@@ -1,4 +1,4 @@
-//! The body of a request: JSON whose large parts are bytes that others hold, too.
+//! The body of a request: JSON whose large parts are shared byte buffers.
 
 use bytes::Bytes;
 use harn_system::Payload;
@@ -6,25 +6,25 @@ use harn_value::Data as Value;
 
 use crate::json::Object;
 
-/// Parts that are smaller than this are copied together: a packet of its own would cost more.
+/// Smaller parts are copied together, because a separate packet would cost more.
 const WORTH_SHARING: usize = 4 << 10;
 
-/// A JSON object on its way out.
+/// A JSON object to be sent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Body {
     fields: Object,
-    /// Lists that are written already, without their brackets; their fields are null.
+    /// Serialized lists, without their brackets; the corresponding fields are null.
     lists: Vec<(&'static str, Vec<Bytes>)>,
 }
 
 impl Body {
-    /// Makes a body of its fields.
+    /// Creates a body from its fields.
     pub fn new(fields: Object) -> Body {
         Body { fields, lists: Vec::new() }
     }
 
-    /// Puts items that are written already, with commas between them, into the place of a field that is null. A field
-    /// that holds something else (an override of the caller) stays.
+    /// Sets serialized items, separated by commas, as the value of a field that is null. A field with another value (an
+    /// override of the caller) is unchanged.
     pub(super) fn with_list(mut self, key: &'static str, items: Vec<Bytes>) -> Body {
         if self.fields.get(key).is_some_and(Value::is_null) {
             self.lists.push((key, items));
@@ -32,7 +32,7 @@ impl Body {
         self
     }
 
-    /// Returns the text in pieces; the large ones are shared with whoever wrote them.
+    /// Returns the JSON in pieces; large ones are shared with their owner.
     pub fn pieces(&self) -> Vec<Bytes> {
         let mut out = Pieces::default();
         out.own.push(b'{');
@@ -56,12 +56,12 @@ impl Body {
         out.done
     }
 
-    /// Returns the text as it is sent.
+    /// Returns the JSON as a payload.
     pub(crate) fn into_payload(self) -> Payload {
         Payload(self.pieces())
     }
 
-    /// Returns the whole text.
+    /// Returns the whole JSON.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.pieces().concat()
     }
@@ -80,7 +80,7 @@ struct Pieces {
 
 impl Pieces {
     fn json(&mut self, value: &Value) {
-        // A value always has a text, and a vector takes it.
+        // Never fails: a value is always serializable, and writing to a vector cannot fail.
         let _ = serde_json::to_writer(&mut self.own, value);
     }
 

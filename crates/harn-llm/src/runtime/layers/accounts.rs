@@ -1,4 +1,4 @@
-//! What a call may take: its turn within a rate limit, and money and tokens within budgets.
+//! Rate limits and budgets of calls.
 
 use super::{Provider, Watch};
 use crate::cost::{Meter, Most, Projection, Reservation, call_pricing, charge, cost, estimate_call};
@@ -9,7 +9,7 @@ use crate::runtime::attempts::Attempt;
 use crate::runtime::{LlmRuntime, Prepared};
 use crate::wire::most_output;
 
-/// Waits until the provider's window has room.
+/// Waits until the provider's rate limit permits the call.
 pub(super) struct RateLimited<'r, P> {
     pub(super) runtime: &'r LlmRuntime,
     pub(super) inner: P,
@@ -22,13 +22,13 @@ impl<P: Provider> Provider for RateLimited<'_, P> {
     }
 }
 
-/// Refuses a call that is expected to pass a limit, stops a reply that does, and books what was used.
+/// Rejects a call that is expected to exceed a limit, aborts a reply that does, and books the usage.
 pub(super) struct Budgeted<'r, P> {
     pub(super) runtime: &'r LlmRuntime,
     pub(super) inner: P,
 }
 
-/// An attempt under way. It is booked however it ends, also when it is dropped.
+/// An attempt in progress. It is booked however it ends, including when it is dropped.
 struct Booking<'r> {
     runtime: &'r LlmRuntime,
     prepared: &'r Prepared,
@@ -38,7 +38,7 @@ struct Booking<'r> {
 }
 
 impl Booking<'_> {
-    /// Books what an attempt used.
+    /// Books the usage of an attempt.
     fn book(&mut self, attempt: Attempt, usage: Usage) -> Result<(), LlmError> {
         let booked = self.runtime.ledger.record(usage, attempt.cost_usd, attempt.duration_ms);
         if let Some(reservation) = self.reservation.take() {
@@ -72,7 +72,7 @@ impl Booking<'_> {
         self.book(attempt, response.usage)
     }
 
-    /// Ends an attempt without a reply; `failure` is `None` when it was cancelled.
+    /// Books an attempt without a reply; `failure` is `None` when it was cancelled.
     fn failed(&mut self, failure: Option<&LlmError>, duration_ms: i64) {
         let (usage, spent) = match self.meter.is_billed(failure) {
             true => self.meter.used(),
@@ -92,7 +92,7 @@ impl Booking<'_> {
         self.prepared
             .lost
             .set((input.saturating_add(attempt.input_tokens), output.saturating_add(attempt.output_tokens)));
-        // The attempt fails for its own reason, whatever the session's limit says to it.
+        // The attempt reports its own failure, even if it also exceeds the session's limit.
         let _ = self.book(attempt, usage);
     }
 }

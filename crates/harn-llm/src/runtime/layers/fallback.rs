@@ -1,4 +1,4 @@
-//! Other routes when one fails.
+//! Falls back to other routes.
 
 use super::{Provider, Watch};
 use crate::error::{Category, LlmError};
@@ -6,13 +6,13 @@ use crate::event::StreamEvent;
 use crate::response::Response;
 use crate::runtime::{Call, LlmRuntime, Prepared};
 
-/// Asks the routes of the fallback chain, then the provider's own fallback, when the first one has failed for good.
+/// Tries the routes of the fallback chain, then the provider's own fallback, when the first route has finally failed.
 pub(super) struct FallingBack<'r, F, P> {
     pub(super) runtime: &'r LlmRuntime,
     pub(super) call: &'r Call,
-    /// Who is asked first, with its retries.
+    /// The first route, with retries.
     pub(super) first: F,
-    /// Who is asked instead, once.
+    /// The other routes, tried once each.
     pub(super) others: P,
 }
 
@@ -22,7 +22,7 @@ impl<F: Provider, P: Provider> Provider for FallingBack<'_, F, P> {
             Ok(response) => return Ok(response),
             Err(error) => error,
         };
-        // Other routes have no completion endpoint: `llm_completion` asks them by conversation.
+        // Fallback routes have no completion endpoint: `llm_completion` reaches them over chat.
         if matches!(error.category, Category::BudgetExceeded | Category::Cancelled)
             || prepared.is_committed()
             || prepared.request.route.style.is_completion()
@@ -32,7 +32,8 @@ impl<F: Provider, P: Provider> Provider for FallingBack<'_, F, P> {
         watch(&StreamEvent::Restart)?;
         let (runtime, route) = (self.runtime, &prepared.request.route);
         for (provider, model) in runtime.fallbacks(&prepared.options, route) {
-            // Another provider has the prompt then, at another price, or cannot have it: nobody should have to guess.
+            // The user must know which provider received the prompt, as prices differ, or why a provider could not
+            // receive it.
             let failed = match runtime.prepare_for(self.call, route, &provider, &model).map(Box::new) {
                 Ok(mut other) => {
                     other.request.messages = prepared.request.messages.clone();

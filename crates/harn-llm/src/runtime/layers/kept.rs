@@ -1,4 +1,4 @@
-//! Replies of models that are kept by what was asked: written down when they come, or taken from what was written down.
+//! Stores model replies by a digest of the request, or replays stored ones.
 
 use std::rc::Rc;
 
@@ -11,13 +11,13 @@ use crate::mock::{fixture_line, parse_fixtures, prompt_text};
 use crate::response::Response;
 use crate::runtime::{KeptReplies, LlmRuntime, Prepared};
 
-/// Characters of a prompt that a message shows.
+/// The maximum number of characters of a prompt in a message.
 const SHOWN: usize = 200;
 
-/// Digits of a key: enough to tell the requests of a project apart, few enough for the name of a file.
+/// Digits of a key: enough to distinguish the requests of a project, and short enough for a file name.
 const DIGITS: usize = 16;
 
-/// Keeps what models answer, or answers in their place.
+/// Stores model replies, or replays them.
 pub(super) struct Kept<'r, P> {
     pub(super) runtime: &'r LlmRuntime,
     pub(super) inner: P,
@@ -39,7 +39,7 @@ impl<P: Provider> Provider for Kept<'_, P> {
     }
 }
 
-/// The name under which a reply is kept: a digest of model, messages and system text.
+/// Returns the key of a stored reply: a digest of model, messages and system prompt.
 fn key(prepared: &Prepared) -> String {
     let request = &prepared.request;
     let asked = json!({
@@ -68,7 +68,7 @@ fn recorded(
     let mock = mocks.first().ok_or_else(|| terminal("not_recorded", missing()))?;
     let answer = mock.answer(prompt.len())?;
     let mut response = answer.response;
-    // To the program it is the model that answers.
+    // The program must not see a difference to the model's reply.
     response.mocked = false;
     if !response.text.is_empty() {
         watch(&StreamEvent::Whole)?;
@@ -84,7 +84,7 @@ fn terminal(reason: &'static str, text: String) -> LlmError {
 }
 
 impl LlmRuntime {
-    /// Keeps the replies of models by what was asked, or takes them from there. Scripts and mocks come first.
+    /// Stores model replies by a digest of the request, or replays them. Scripts and mocks take precedence.
     pub fn keep_replies(&self, kept: KeptReplies) {
         *self.kept.borrow_mut() = Some(Rc::new(kept));
     }

@@ -1,4 +1,4 @@
-//! What is told of a call: to watchers and the call log, to fixtures, and in replies and errors themselves.
+//! Reports calls: to watchers and the call log, to fixtures, and in replies and errors themselves.
 
 use harn_value::json;
 
@@ -10,7 +10,7 @@ use crate::mock::{Asked, recorded_line};
 use crate::response::Response;
 use crate::runtime::{LlmRuntime, Prepared};
 
-/// Numbers an attempt, shows it to the watcher, and writes how it went to log and trace.
+/// Numbers an attempt, passes it to the watcher, and writes its outcome to log and trace.
 pub(super) struct Logged<'r, P> {
     pub(super) runtime: &'r LlmRuntime,
     pub(super) inner: P,
@@ -54,7 +54,7 @@ impl<P: Provider> Provider for Logged<'_, P> {
     }
 }
 
-/// Hands what came of an attempt to the recording of fixtures.
+/// Passes the outcome of an attempt to the fixture recorder.
 pub(super) struct Recorded<'r, P> {
     pub(super) runtime: &'r LlmRuntime,
     pub(super) inner: P,
@@ -88,7 +88,7 @@ impl<P: Provider> Provider for Recorded<'_, P> {
     }
 }
 
-/// The usage of a reply, estimated where the server has not reported it.
+/// Returns the usage of a reply, estimated where the server does not report it.
 fn estimated(prepared: &Prepared, response: &Response) -> Usage {
     let usage = response.usage;
     let is_known = |count: Option<i64>| count.is_some_and(|n| n > 0);
@@ -101,7 +101,8 @@ fn estimated(prepared: &Prepared, response: &Response) -> Usage {
     usage.or_estimated(input, output)
 }
 
-/// Whether a server says that it or the model takes no native tools, in the wording of Ollama, vLLM, llama.cpp and others.
+/// Returns whether a server's error says that it or the model does not support native tools, in the wording of Ollama,
+/// vLLM, llama.cpp and others.
 fn refuses_tools(error: &LlmError) -> bool {
     let text = error.message.to_lowercase();
     let refusals = [
@@ -114,7 +115,7 @@ fn refuses_tools(error: &LlmError) -> bool {
     error.status.is_some() && refusals.iter().any(|refusal| text.contains(refusal))
 }
 
-/// Adds to a reply what the cache saved, and to an error its route and the hints of its message.
+/// Adds the cache savings to a reply, and the route and the hints in its message to an error.
 pub(super) struct Explained<'r, P> {
     pub(super) runtime: &'r LlmRuntime,
     pub(super) inner: P,

@@ -1,4 +1,4 @@
-//! Answers that come from no model.
+//! Replies that do not come from a model.
 
 use super::{Provider, Watch};
 use crate::dialect::Dialect;
@@ -8,7 +8,7 @@ use crate::mock::Ask;
 use crate::response::Response;
 use crate::runtime::{LlmRuntime, Prepared};
 
-/// Answers from scripted mocks and fixtures, and for the provider that is a mock.
+/// Answers calls from scripted mocks and fixtures, and all calls of the mock provider.
 pub(super) struct Mocked<'r, P> {
     pub(super) runtime: &'r LlmRuntime,
     pub(super) inner: P,
@@ -31,7 +31,7 @@ impl<P: Provider> Provider for Mocked<'_, P> {
     }
 }
 
-/// In a rehearsal answers from mocks, whatever the route.
+/// In a rehearsal, answers every call from mocks, whatever the route.
 pub(super) struct Rehearsed<'r, P> {
     pub(super) runtime: &'r LlmRuntime,
     pub(super) inner: P,
@@ -46,7 +46,7 @@ impl<P: Provider> Provider for Rehearsed<'_, P> {
     }
 }
 
-/// A reply that the mock has made without being asked as a model is: of a text completion.
+/// A reply that the mock has already generated, for a text completion.
 pub(in crate::runtime) struct Completed<'r> {
     pub(in crate::runtime) runtime: &'r LlmRuntime,
     pub(in crate::runtime) response: Response,
@@ -54,24 +54,24 @@ pub(in crate::runtime) struct Completed<'r> {
 
 impl Provider for Completed<'_> {
     async fn answer(&self, prepared: &Prepared, _: &mut Watch<'_>) -> Result<Response, LlmError> {
-        // Recorded like any call the mock answers.
+        // Records the call like any other call that the mock answers.
         let _ = self.runtime.mock_answer(prepared, &mut |_| Ok(()));
         Ok(self.response.clone())
     }
 }
 
 impl LlmRuntime {
-    /// Whether a provider is the mock.
+    /// Returns whether a provider is the mock.
     pub(in crate::runtime) fn is_mock(&self, provider: &str) -> bool {
         self.config().dialect(provider) == Dialect::Mock
     }
 
-    /// Whether calls of a provider are answered by scripts now.
+    /// Returns whether calls of a provider are currently answered by scripts.
     pub(in crate::runtime) fn is_scripted(&self, provider: &str) -> bool {
         self.is_mock(provider) || self.mock_is_active() || self.rehearsing.get()
     }
 
-    /// Answers from mocks; the attempt is recorded first.
+    /// Answers a call from mocks; the call is recorded first.
     fn mock_answer(&self, prepared: &Prepared, watch: &mut Watch<'_>) -> Result<Response, LlmError> {
         let request = &prepared.request;
         let mut mock = self.mock.borrow_mut();
@@ -101,10 +101,11 @@ impl LlmRuntime {
             }
         };
         drop(mock);
-        // Words are a show for `llm_stream`: nobody else sees a scripted reply in more pieces than it was given.
+        // Splitting into words is a demonstration for `llm_stream`; all other callers see a scripted reply in the given
+        // chunks.
         let chunks =
             if prepared.live && answer.cut { vec![answer.response.text.clone()] } else { answer.chunks };
-        // Only a script that says how its reply streams has one that can be stopped on its way.
+        // Only a reply with scripted chunks can be aborted midway.
         if answer.cut || !request.stream {
             watch(&StreamEvent::Whole)?;
         }

@@ -1,6 +1,6 @@
-//! A call as layers around one trait: each does one thing to a request on its way out or to a reply on its way back.
+//! A call as layers around one trait. Each layer has one task on the way of the request out or of the reply back.
 //!
-//! [`LlmRuntime::provider`] is the whole list, from the outside to the wire.
+//! [`LlmRuntime::provider`] is the complete list, from the outermost layer to the network.
 
 mod accounts;
 mod fallback;
@@ -17,42 +17,42 @@ use crate::response::Response;
 
 pub(super) use mocks::Completed;
 
-/// Takes events of a stream as they come.
+/// Receives stream events as they arrive.
 pub(super) type Sink<'a> = dyn FnMut(&StreamEvent) + 'a;
-/// The same, and may stop the stream.
+/// Like `Sink`, but can abort the stream.
 pub(super) type Watch<'a> = dyn FnMut(&StreamEvent) -> Result<(), LlmError> + 'a;
 
-/// Whoever answers a request: a model behind a wire, a mock, or a layer around another provider.
+/// A source of replies: a model behind a wire format, a mock, or a layer around another provider.
 pub(super) trait Provider {
-    /// Answers a request. `watch` sees the reply as it comes and may stop it.
+    /// Answers a request. `watch` receives the reply as it arrives and can abort it.
     ///
     /// # Errors
-    /// There is no reply, or it is not to be used.
+    /// There is no reply, or it must not be used.
     async fn answer(&self, prepared: &Prepared, watch: &mut Watch<'_>) -> Result<Response, LlmError>;
 }
 
 impl LlmRuntime {
-    /// Everything between a call and the wire. A layer sees what the ones below it make of a request.
+    /// Returns all layers between a call and the network. A layer sees the requests and replies of the layers below it.
     fn provider<'r>(&'r self, call: &'r Call) -> impl Provider + 'r {
-        // What goes out: one exchange, with the habits of local servers, authorised, unless nothing may go out.
+        // The network: one exchange, with the deviations of local servers, authorised, unless calls are disabled.
         let answers = || {
             let network = network::Exchange { runtime: self };
             let network = network::OtherEndpoint { inner: network };
             let network = network::Authorised { runtime: self, inner: network };
             let network = network::Disabled { runtime: self, inner: network };
-            // Replies of earlier runs, by what was asked.
+            // Stored replies of earlier runs.
             let network = kept::Kept { runtime: self, inner: network };
-            // Who answers instead: scripts, and in a rehearsal the mock in any case.
+            // Substitutes for the model: scripts, and in a rehearsal always the mock.
             let answers = mocks::Mocked { runtime: self, inner: network };
             mocks::Rehearsed { runtime: self, inner: answers }
         };
-        // What follows from a failure: the same route again, then others, each once.
+        // Failure handling: retries of the same route, then other routes once each.
         let attempt = || retry::Continuing { inner: self.attempt(answers()) };
         let first = retry::Retrying { runtime: self, inner: attempt() };
         fallback::FallingBack { runtime: self, call, first, others: attempt() }
     }
 
-    /// What is done with every attempt, whoever answers it: it waits for its turn, is paid for, shown, recorded.
+    /// Returns the layers around every attempt, whatever answers it: rate limit, budget, log, recording.
     fn attempt<'r>(&'r self, answers: impl Provider + 'r) -> impl Provider + 'r {
         let told = log::Explained { runtime: self, inner: answers };
         let recorded = log::Recorded { runtime: self, inner: told };
@@ -61,7 +61,7 @@ impl LlmRuntime {
         accounts::RateLimited { runtime: self, inner: paid }
     }
 
-    /// Makes a call that is prepared.
+    /// Makes a prepared call.
     ///
     /// # Errors
     /// All attempts failed.
@@ -82,14 +82,15 @@ impl LlmRuntime {
             Ok(())
         };
         let provider = self.provider(call);
-        // In a box: the futures of the layers lie in one another, and a call waits long in the innermost.
+        // Boxed because the futures of the layers are nested and large, and a call waits a long time in the innermost
+        // one.
         Box::pin(provider.answer(prepared, &mut watch)).await
     }
 
-    /// Gives a reply that is there already the treatment of one that was asked for.
+    /// Passes an existing reply through the layers of an attempt.
     ///
     /// # Errors
-    /// A budget refuses it.
+    /// A budget rejects it.
     pub(super) async fn pass(&self, prepared: &Prepared, reply: Completed<'_>) -> Result<Response, LlmError> {
         self.attempt(reply).answer(prepared, &mut |_| Ok(())).await
     }

@@ -1,4 +1,4 @@
-//! What goes out over the network.
+//! The network layers.
 
 use harn_system::SystemExt;
 
@@ -11,7 +11,7 @@ use crate::runtime::{LlmRuntime, Prepared};
 use crate::transport;
 use crate::wire::{WireStyle, encode};
 
-/// Refuses every call where calls are disabled.
+/// Rejects every call while calls are disabled.
 pub(super) struct Disabled<'r, P> {
     pub(super) runtime: &'r LlmRuntime,
     pub(super) inner: P,
@@ -26,7 +26,7 @@ impl<P: Provider> Provider for Disabled<'_, P> {
     }
 }
 
-/// Authorises a request that was prepared for a mock whose queue has run dry since: the key was not needed then.
+/// Adds the key to a request that was prepared for a mock, which needs no key, after the mock's queue ran empty.
 pub(super) struct Authorised<'r, P> {
     pub(super) runtime: &'r LlmRuntime,
     pub(super) inner: P,
@@ -42,7 +42,7 @@ impl<P: Provider> Provider for Authorised<'_, P> {
 }
 
 impl<P> Authorised<'_, P> {
-    /// The request with the key that it lacks, if there is one.
+    /// Returns the request with its missing key, if there is one.
     fn authorised(&self, prepared: &Prepared) -> Result<Option<Box<Prepared>>, LlmError> {
         let route = &prepared.request.route;
         if route.key.is_some() || self.runtime.transport_is_replaying() {
@@ -61,7 +61,7 @@ impl<P> Authorised<'_, P> {
     }
 }
 
-/// Asks the other endpoint of a server that may lack one.
+/// Retries at the other endpoint of a server that may lack one of the two.
 pub(super) struct OtherEndpoint<P> {
     pub(super) inner: P,
 }
@@ -91,7 +91,7 @@ impl Provider for Exchange<'_> {
     }
 }
 
-/// The error of an empty reply speaks of the wire format that most servers have; another one is not to blame.
+/// Corrects the wire format in the error of an empty reply, which names the most common one.
 fn named_by_wire(mut error: LlmError, route: &Route) -> LlmError {
     let is_openai = matches!(route.style, WireStyle::OpenAiChat | WireStyle::OpenAiResponses)
         || route.style.is_completion();
@@ -119,7 +119,7 @@ impl LlmRuntime {
         let mut auth = route.secret_headers();
         auth.extend(self.sign_request(route, &wire.url, &wire.body)?);
         let secrets: Vec<_> = auth.iter().map(|(_, secret)| secret.clone()).collect();
-        // In a box: it is handed on by value.
+        // Boxed because the future is passed by value.
         let carrier = self.carrier();
         let exchange =
             Box::pin(transport::exchange(&*carrier, request, wire, auth, self.embedder.now_ms(), watch));
@@ -138,7 +138,7 @@ impl LlmRuntime {
         Ok(response)
     }
 
-    /// With `HARN_DEBUG_MESSAGE_SHAPES`: says what kinds of messages go out, never what is in them.
+    /// With `HARN_DEBUG_MESSAGE_SHAPES`: reports the shapes of the messages, never their content.
     fn log_shapes(&self, request: &Request) {
         let wanted = crate::config::env(self.embedder(), "HARN_DEBUG_MESSAGE_SHAPES");
         if wanted.is_none_or(|v| v == "0" || v == "false") {
@@ -161,7 +161,7 @@ impl LlmRuntime {
         self.embedder.warn(&format!("message shapes to {}: {}", request.route.provider, shapes.join(" ")));
     }
 
-    /// Says once that a local model is being loaded when its reply takes long.
+    /// Reports once that a local model is being loaded when its reply takes long.
     async fn announcing_warm_up<T>(
         &self,
         grace: std::time::Duration,

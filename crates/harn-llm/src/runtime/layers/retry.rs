@@ -1,4 +1,4 @@
-//! Trying again when a failure may pass.
+//! Retries transient failures.
 
 use harn_value::json;
 
@@ -10,10 +10,10 @@ use crate::runtime::{LlmRuntime, Prepared};
 use crate::transcript::paused_message;
 use crate::wire::WireStyle;
 
-/// How often a transient failure of a real server is tried again unless the call says otherwise.
+/// The default number of retries after a transient failure of a real server.
 const DEFAULT_RETRIES: u32 = 2;
 
-/// Asks again until a reply is there, a failure is final, or the retries are used up.
+/// Retries until there is a reply, a failure is terminal, or no retries are left.
 pub(super) struct Retrying<'r, P> {
     pub(super) runtime: &'r LlmRuntime,
     pub(super) inner: P,
@@ -23,7 +23,7 @@ impl<P: Provider> Provider for Retrying<'_, P> {
     async fn answer(&self, prepared: &Prepared, watch: &mut Watch<'_>) -> Result<Response, LlmError> {
         let (runtime, options) = (self.runtime, &prepared.options);
         let (mut retries, mut unanswered) = (0, 0);
-        // Scripted failures are tried again only where the program asks for it.
+        // Scripted failures are retried only if the program sets retries.
         let scripted = runtime.is_scripted(&prepared.request.route.provider);
         let most = options.llm_retries.unwrap_or(if scripted { 0 } else { DEFAULT_RETRIES });
         loop {
@@ -67,7 +67,7 @@ impl<P: Provider> Provider for Retrying<'_, P> {
     }
 }
 
-/// The reply without an answer as a result of its own kind: what a loop has done so far is not lost with it.
+/// Converts a reply without an answer to a result, so that the progress of a loop is not lost.
 fn without_answer(prepared: &Prepared, error: &LlmError) -> Response {
     let route = &prepared.request.route;
     let mut out = Response::new(&route.provider, &route.model);
@@ -76,12 +76,12 @@ fn without_answer(prepared: &Prepared, error: &LlmError) -> Response {
     out
 }
 
-/// Continues a turn that the provider paused, as Anthropic does while its own tools run.
+/// Continues a turn that the provider paused, as Anthropic does while server-side tools run.
 pub(super) struct Continuing<P> {
     pub(super) inner: P,
 }
 
-/// Most continuations of one turn.
+/// The maximum number of continuations of one turn.
 const CONTINUATIONS: usize = 8;
 
 impl<P: Provider> Provider for Continuing<P> {
@@ -95,7 +95,7 @@ impl<P: Provider> Provider for Continuing<P> {
             }
             let mut next = Box::new(prepared.clone());
             let turn = paused_message(style, &response);
-            // The message is one of this crate.
+            // The message was built by this crate, so this does not fail.
             if next.request.messages.push_json(turn).is_err() {
                 break;
             }
@@ -105,7 +105,7 @@ impl<P: Provider> Provider for Continuing<P> {
     }
 }
 
-/// Notes that a reply without content is asked for again.
+/// Traces the retry of an empty reply.
 pub(super) fn note_empty(runtime: &LlmRuntime, prepared: &Prepared, error: &LlmError, attempt: u32) {
     prepared.empty.set(prepared.empty.get() + 1);
     let iteration = prepared.options.raw.get("_iteration").cloned().unwrap_or(0.into());
