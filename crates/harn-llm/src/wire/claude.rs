@@ -1,4 +1,4 @@
-//! What Claude takes on every wire that it is reached by: thinking, its room, prefill and formats of replies.
+//! Claude-specific rules shared by all wire formats: thinking, token limits, prefill and reply formats.
 
 use std::rc::Rc;
 
@@ -13,24 +13,24 @@ use crate::options::{Effort, Thinking};
 use crate::request::Request;
 use crate::structured::provider_schema::reply_form;
 
-/// What is asked for where the call names no limit: the API wants one.
+/// The token limit when the call sets none, because the API requires one.
 const DEFAULT_MAX_TOKENS: i64 = 8192;
 
-/// Tokens of thinking where the call names no budget.
+/// The thinking budget in tokens when the call sets none.
 const DEFAULT_BUDGET: i64 = 10_000;
 
-/// The least that is left for the answer behind a budget of thinking.
+/// The minimum number of tokens left for the answer in addition to the thinking budget.
 const ROOM_TO_ANSWER: i64 = 1024;
 
-/// From these versions on the model decides how much it thinks.
+/// From this version on, the model itself decides how much it thinks.
 const ADAPTIVE: (u32, u32) = (4, 7);
 
-/// Whether a model takes a number of tokens to think.
+/// Returns whether a model accepts a thinking budget.
 pub(super) fn takes_budget(model: &str) -> bool {
     model_version(model).is_none_or(|version| version < ADAPTIVE)
 }
 
-/// What becomes of the thinking that a request asks for.
+/// Returns the thinking mode that is sent for a request.
 pub(super) fn thinking_of(request: &Request) -> Thinking {
     let model = &request.route.model;
     let has_prefill = || request.prefill.is_some() && takes_prefill(model);
@@ -41,19 +41,19 @@ pub(super) fn thinking_of(request: &Request) -> Thinking {
     }
 }
 
-/// The most tokens of the reply: the API counts thinking as a part of it, so a budget of thinking may raise the limit.
+/// Returns the token limit of the reply. The API counts thinking towards it, so a thinking budget may raise the limit.
 pub(super) fn max_tokens(request: &Request) -> i64 {
     let asked = if request.max_tokens > 0 { request.max_tokens } else { DEFAULT_MAX_TOKENS };
     let Thinking::Enabled { budget_tokens } = request.thinking else { return asked };
     let budget = budget_tokens.unwrap_or(DEFAULT_BUDGET);
-    // Looking at the conversation takes time, and mostly the limit is above the budget.
+    // Checks the cheap condition first: scanning the conversation takes time, and the limit usually exceeds the budget.
     if asked <= budget && matches!(thinking_of(request), Thinking::Enabled { .. }) {
         return budget.saturating_add(ROOM_TO_ANSWER);
     }
     asked
 }
 
-/// Writes how the model thinks, with a warning where it cannot; returns what was written.
+/// Writes the thinking options, with a warning if thinking is not possible; returns the mode that was written.
 pub(super) fn write_thinking(request: &Request, body: &mut Object, warnings: &mut Vec<Warning>) -> Thinking {
     let thinking = thinking_of(request);
     if request.thinking.is_on() && !thinking.is_on() {
@@ -77,7 +77,7 @@ pub(super) fn write_thinking(request: &Request, body: &mut Object, warnings: &mu
     thinking
 }
 
-/// The beginning of the reply that the caller wrote, where the model continues one.
+/// Returns the prefilled start of the reply, if the model supports it.
 pub(super) fn prefill<'r>(request: &'r Request, warnings: &mut Vec<Warning>) -> Option<&'r String> {
     let prefill = request.prefill.as_ref()?;
     let model = &request.route.model;
@@ -89,7 +89,7 @@ pub(super) fn prefill<'r>(request: &'r Request, warnings: &mut Vec<Warning>) -> 
     None
 }
 
-/// Temperature and top_p as the model takes them.
+/// Returns temperature and `top_p` in the form that the model accepts.
 pub(super) fn sampling(
     request: &Request,
     thinking: Thinking,
@@ -103,7 +103,7 @@ pub(super) fn sampling(
         }
         return [("temperature", None), ("top_p", None)];
     }
-    // With a thinking budget the API refuses it.
+    // The API rejects a temperature together with a thinking budget.
     let temperature = sampling.temperature.filter(|_| !matches!(thinking, Thinking::Enabled { .. }));
     if let Some(temperature) = temperature.filter(|temperature| *temperature > 1.0) {
         let text =
@@ -113,8 +113,8 @@ pub(super) fn sampling(
     [("temperature", temperature.map(|temperature| temperature.min(1.0))), ("top_p", sampling.top_p)]
 }
 
-/// With a thinking budget, the API rejects a tool loop that did not begin with signed thinking, such as one of another
-/// provider.
+/// Returns whether thinking may be on. With a thinking budget, the API rejects a tool loop that did not start with
+/// signed thinking, such as a loop started with another provider.
 fn may_think(request: &Request) -> bool {
     let rules = Rules::of(request, Thoughts::Signed);
     let is_origin = |message: &Message| rules.is_origin(message);
@@ -127,7 +127,8 @@ fn may_think(request: &Request) -> bool {
         let spoken: Vec<&Rc<Message>> =
             messages.iter().filter(|message| !message.is_blank(false) && !of_system(message)).collect();
         let calls = |message: &Message| message.tool_calls().next().is_some();
-        // Backwards to the first turn of the loop that the conversation ends with: each call has a result in the request.
+        // Searches backwards for the first turn of the loop at the end of the conversation. Each call has a result in
+        // the request.
         let mut begun_with_thought = true;
         for turn in
             spoken.chunk_by(|a, b| a.role == b.role).rev().filter(|turn| turn[0].role == Role::Assistant)
@@ -157,8 +158,8 @@ fn may_think(request: &Request) -> bool {
     })
 }
 
-/// The schema of the reply in the form that structured outputs take, where the model has them and the schema means the same in it.
-/// Otherwise a tool stands for the reply. Source: Anthropic, "Structured outputs".
+/// Returns the schema of the reply in the form of structured outputs, if the model supports them and the schema has an
+/// equivalent form. Otherwise a tool represents the reply. Source: Anthropic, "Structured outputs".
 pub(super) fn reply_schema(request: &Request) -> Option<Value> {
     let capable = request.route.caps.structured_output.as_deref() == Some("native");
     let schema = request.output.schema.as_ref().filter(|_| capable && request.prefill.is_none())?;

@@ -1,6 +1,6 @@
 //! Text completion endpoints: OpenAI's `/completions` and Ollama's `/api/generate`. Never streamed.
 //!
-//! The text in front of the gap is the first message of the request, the text behind it the second.
+//! The text before the gap is the first message of the request, the text after it the second.
 
 use harn_value::Data as Value;
 
@@ -59,7 +59,7 @@ pub(super) fn encode_ollama(request: &Request) -> WireRequest {
         body.insert("system".into(), system.as_str().into());
     }
     body.insert("stream".into(), false.into());
-    // The model's own template knows how a gap is written.
+    // With a suffix, the model's own template is needed, because it defines how a gap is marked.
     if !has_suffix {
         body.insert("raw".into(), true.into());
     }

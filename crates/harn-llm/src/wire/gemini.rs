@@ -75,9 +75,10 @@ fn generation_config(request: &Request) -> Value {
     Value::Object(out)
 }
 
-/// How much the model thinks: a budget of tokens or a level, as its capabilities say. Source: Google, "Gemini thinking".
+/// Returns the thinking options: a budget in tokens or a level, depending on the capabilities. Source: Google, "Gemini
+/// thinking".
 fn thinking_config(request: &Request) -> Option<Value> {
-    /// The model decides by itself.
+    /// The model itself decides how much it thinks.
     const DYNAMIC: i64 = -1;
     let by_budget = request.route.caps.thinks("enabled");
     Some(match request.thinking {
@@ -121,8 +122,8 @@ fn write_tools(request: &Request, body: &mut Object) {
     body.insert("toolConfig".into(), json!({"functionCallingConfig": config}));
 }
 
-/// The signature of a call that the model did not make itself: Gemini 3 rejects a turn whose first call has none.
-/// Source: Google Cloud, "Thought signatures".
+/// Placeholder signature for a call that the model did not make itself: Gemini 3 rejects a turn whose first call has no
+/// signature. Source: Google Cloud, "Thought signatures".
 pub(super) const UNSIGNED: &str = "skip_thought_signature_validator";
 
 fn contents(request: &Request) -> Result<Vec<Bytes>, CallError> {
@@ -150,7 +151,7 @@ fn contents(request: &Request) -> Result<Vec<Bytes>, CallError> {
     items(&request.messages, &rules, prefill, &write)
 }
 
-/// Writes a part; with `signs` it is a call that needs a signature.
+/// Serializes a part; with `signs`, it is a call that needs a signature.
 fn write_part(part: &Part<'_>, signs: bool, out: &mut Items<'_>) {
     let own = |data: &Option<&Value>, key: &str| data.and_then(|data| str_at(data, key)).map(str::to_owned);
     match part {
@@ -193,7 +194,7 @@ fn write_part(part: &Part<'_>, signs: bool, out: &mut Items<'_>) {
             });
         }),
         Part::Own(value) => out.value(value),
-        // Not sent.
+        // Gemini does not receive reasoning.
         Part::Thought { .. } => {}
     }
 }
@@ -214,7 +215,7 @@ fn write_media(from: &ImageSource, media_type: &str, out: &mut Items<'_>) {
 /// Reads a reply; each message of a stream is one too.
 fn read_part(body: &Node<'_>, calls: &mut usize, out: &mut Vec<StreamEvent>) -> bool {
     if let Some(usage) = body.get("usageMetadata") {
-        // Thoughts and the prompts of tools that the provider runs are counted apart, and billed.
+        // Reasoning tokens and the prompts of provider-side tools are reported separately, but billed.
         let sum = |a: &str, b: &str| match (usage.int_at(a), usage.int_at(b)) {
             (Some(a), Some(b)) => a.checked_add(b),
             (a, b) => a.or(b),
@@ -256,7 +257,7 @@ fn read_part(body: &Node<'_>, calls: &mut usize, out: &mut Vec<StreamEvent>) -> 
             continue;
         }
         if part.get("text").is_none() {
-            // Code that the provider ran, and the like.
+            // For example code that the provider ran.
             out.push(StreamEvent::TurnData(part.to_value()));
         }
         if let Some(signature) = part.str_at("thoughtSignature").filter(|_| part.get("text").is_some()) {
@@ -285,7 +286,7 @@ pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, 
     if let Some(error) = error_member(provider, body) {
         return Err(error);
     }
-    // A streaming request may be answered by a list of replies.
+    // The reply to a streaming request may be a list of replies.
     let replies = match body {
         Node::Array(list) => list.as_slice(),
         one => std::slice::from_ref(one),
@@ -300,7 +301,7 @@ pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, 
     if ended || !out.is_empty() { Ok(out) } else { Err(wrong_shape(provider, body)) }
 }
 
-/// Reads the event stream.
+/// Decodes the event stream.
 pub(super) struct Decoder {
     provider: String,
     calls: usize,

@@ -1,5 +1,5 @@
-//! Wire formats: pure conversions from a [`Request`] to a provider's JSON, and from its replies to
-//! [`StreamEvent`]s. One file per format; nothing here does I/O.
+//! Wire formats: pure conversions from a [`Request`] to a provider's JSON, and from its replies to [`StreamEvent`]s.
+//! One file per format; this module does no I/O.
 
 pub mod anthropic;
 pub(crate) mod bedrock;
@@ -37,37 +37,37 @@ use crate::request::Request;
 pub use reader::ReplyReader;
 pub use style::WireStyle;
 
-/// The description of a tool that the history names and the request does not offer.
+/// The description of a tool that occurs in the history but is not offered by the request.
 const NOT_OFFERED: &str = "No longer available.";
 
-/// Something the user should hear about a request.
+/// A warning for the user about a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
     /// The message.
     pub text: String,
-    /// Whether it is said only once per runtime.
+    /// Whether the warning is printed only once per runtime.
     pub once: bool,
 }
 
-/// A request in a provider's own form.
+/// A request in a provider's form.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WireRequest {
-    /// Whole address.
+    /// Full URL.
     pub url: String,
-    /// Headers of the format, beyond content type, authorisation and those of the route.
+    /// Headers of the wire format, in addition to content type, authorisation and those of the route.
     pub headers: Vec<(String, String)>,
     /// JSON body.
     pub body: Body,
-    /// Whether the body asks for a stream.
+    /// Whether the body requests a stream.
     pub stream: bool,
-    /// Things the format could not express.
+    /// Options that the format does not support.
     pub warnings: Vec<Warning>,
 }
 
-/// Writes a request in the form of its route.
+/// Serializes a request in the wire format of its route.
 ///
 /// # Errors
-/// The request holds something that the format cannot carry.
+/// The request contains something that the format does not support.
 pub fn encode(request: &Request) -> Result<WireRequest, CallError> {
     let mut written = match request.route.style {
         WireStyle::Anthropic => anthropic::encode(request),
@@ -87,11 +87,11 @@ pub fn encode(request: &Request) -> Result<WireRequest, CallError> {
     Ok(written)
 }
 
-/// The most tokens of the reply that a request asks for, as its format writes them; `None` leaves it to the provider.
+/// Returns the token limit that a request sends in its format; `None` when the provider decides.
 fn asked_output(request: &Request) -> Option<i64> {
     match request.route.style {
         WireStyle::Anthropic => Some(claude::max_tokens(request)),
-        // Without a limit the model's own applies, but a budget of thinking needs one above it.
+        // Without a limit the model's own applies, but a thinking budget requires a higher limit.
         WireStyle::Bedrock if matches!(claude::thinking_of(request), Thinking::Enabled { .. }) => {
             Some(claude::max_tokens(request))
         }
@@ -99,8 +99,9 @@ fn asked_output(request: &Request) -> Option<i64> {
     }
 }
 
-/// The most tokens of the reply that goes out with a request: what its format writes, or what stands under the provider's
-/// own name instead. Budgets are compared with this number; another one would be no limit.
+/// Returns the token limit of the reply that is sent with a request: the one that its format writes, or the override
+/// under the provider's own key. Budgets must be checked against this value, since it is the one that the provider
+/// enforces.
 pub(crate) fn most_output(request: &Request) -> Option<i64> {
     let own = |place: &[&str]| {
         let (last, outer) = place.split_last()?;
@@ -109,7 +110,7 @@ pub(crate) fn most_output(request: &Request) -> Option<i64> {
         Some(found.as_i64().filter(|most| *most > 0))
     };
     let own = match request.route.style {
-        // A `generationConfig` replaces the whole one.
+        // An overridden `generationConfig` replaces the whole object.
         WireStyle::Gemini => {
             let config = request.overrides.get("generationConfig");
             config.map(|_| own(&["generationConfig", "maxOutputTokens"]).flatten())
@@ -128,7 +129,7 @@ pub(crate) fn most_output(request: &Request) -> Option<i64> {
     own.unwrap_or_else(|| asked_output(request))
 }
 
-/// Says that a budget of thinking is not sent, where the format has no number for it.
+/// Returns a warning if a thinking budget is set but the format does not support a number.
 fn budget_is_left_out(request: &Request) -> Option<Warning> {
     let Thinking::Enabled { budget_tokens: Some(_) } = request.thinking else { return None };
     let route = &request.route;
@@ -146,8 +147,8 @@ fn budget_is_left_out(request: &Request) -> Option<Warning> {
     })
 }
 
-/// The system text of a format without a system role, and the system messages of the list behind it unless they are part
-/// of it already.
+/// Returns the system prompt for a format without a system role, followed by the system messages of the list unless it
+/// already includes them.
 fn system_parts(request: &Request) -> Vec<String> {
     let mut parts: Vec<String> = request.system.iter().cloned().collect();
     if !request.system_hoisted && request.messages.has_instructions() {
@@ -159,24 +160,24 @@ fn system_parts(request: &Request) -> Vec<String> {
     parts
 }
 
-/// Merges provider overrides into a body: top-level keys replace. They are written in sorted order, so
-/// that the same call gives the same bytes and caches hit.
+/// Merges provider overrides into a body; they replace top-level keys. They are written in sorted order, so that equal
+/// calls produce equal bytes and prompt caches match.
 fn merge_overrides(body: &mut Object, overrides: &Object) {
     body.extend(sent_overrides(overrides));
 }
 
-/// The overrides that are sent, sorted.
+/// Returns the overrides that are sent, sorted.
 fn sent_overrides(overrides: &Object) -> std::collections::BTreeMap<String, Value> {
     let sent = overrides.iter().filter(|(key, _)| *key != "force_native_tool_search");
     sent.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// Returns a warning for each of these sampling options that a call sets: the format has no place for them.
+/// Returns a warning for each of these sampling options that the call sets but the format does not support.
 fn refused(request: &Request, params: &'static [&str]) -> impl Iterator<Item = Warning> {
     params.iter().filter(|param| request.sampling.is_set(param)).map(move |param| ignored(param, request))
 }
 
-/// The warning about an option that the format of a request has no place for.
+/// Returns the warning about an option that the format of a request does not support.
 fn ignored(option: &str, request: &Request) -> Warning {
     let provider = &request.route.provider;
     Warning {
@@ -185,10 +186,10 @@ fn ignored(option: &str, request: &Request) -> Warning {
     }
 }
 
-/// Reads the usage object of an OpenAI-style reply.
+/// Reads the usage object of an OpenAI-compatible reply.
 fn usage_of(usage: &Node<'_>) -> Usage {
     let mut counts = counts_of(usage);
-    // xAI and others count reasoning apart from the reply; only the total shows it.
+    // xAI and others do not include reasoning in the reply tokens; only the total reveals it.
     if let (Some(input), Some(output), Some(reasoning)) = (counts.input, counts.output, counts.reasoning)
         && reasoning > 0
         && usage.int_at("total_tokens") == input.checked_add(output).and_then(|n| n.checked_add(reasoning))
@@ -198,12 +199,12 @@ fn usage_of(usage: &Node<'_>) -> Usage {
     counts.with_input_of_all()
 }
 
-/// Reads the counts of an OpenAI-style or Anthropic reply as they are.
+/// Reads the raw counts of an OpenAI-compatible or Anthropic reply.
 fn counts_of(usage: &Node<'_>) -> Usage {
     let int = |key: &str| usage.int_at(key);
     let nested = |outer: &str, key: &str| usage.at(outer).int_at(key);
     let upstream = || usage.at("cost_details").float_at("upstream_inference_cost").unwrap_or(0.0);
-    // OpenRouter: with a key of the user's own, `cost` is the fee alone.
+    // OpenRouter: with the user's own provider key, `cost` contains only OpenRouter's fee.
     let cost = usage
         .float_at("cost")
         .map(|usd| if usage.is_true("is_byok") { usd + upstream() } else { usd })
@@ -232,17 +233,17 @@ fn counts_of(usage: &Node<'_>) -> Usage {
     }
 }
 
-/// Reads the messages of a stream in one format.
+/// Decodes the messages of a stream in one format.
 trait Decode {
-    /// Takes one message of the stream.
+    /// Decodes one message of the stream.
     fn message(&mut self, value: &Node<'_>, out: &mut Vec<StreamEvent>) -> Result<(), LlmError>;
-    /// Takes the `[DONE]` marker.
+    /// Handles the `[DONE]` marker.
     fn done(&mut self) {}
-    /// Returns whether the reply is complete, so that the end of the stream is no surprise.
+    /// Returns whether the reply is complete, so that the stream may end.
     fn is_complete(&self) -> bool;
-    /// Returns whether nothing more is worth waiting for.
+    /// Returns whether the rest of the stream can be ignored.
     fn is_over(&self) -> bool;
-    /// Gives out what was held back.
+    /// Emits the events that were held back.
     fn finish(&mut self, _out: &mut Vec<StreamEvent>) {}
 }
 
@@ -255,15 +256,15 @@ fn decoder(request: &Request) -> Box<dyn Decode> {
         WireStyle::OllamaChat | WireStyle::OllamaRaw => Box::new(ollama::Decoder::new(provider)),
         WireStyle::Gemini => Box::new(gemini::Decoder::new(provider)),
         WireStyle::Bedrock => Box::new(bedrock::Decoder::new(provider)),
-        // Never streamed, so the decoder of streams is never asked.
+        // These formats are never streamed, so this decoder is not used.
         WireStyle::Completion | WireStyle::OllamaCompletion => Box::new(openai_chat::Decoder::new(provider)),
     }
 }
 
-/// Reads a reply that came in one piece.
+/// Reads a reply in one piece.
 ///
 /// # Errors
-/// The reply describes an error, or is no reply of this format.
+/// The reply contains an error, or is not in this format.
 fn read_reply(request: &Request, body: &Node<'_>) -> Result<Vec<StreamEvent>, LlmError> {
     let provider = &request.route.provider;
     match request.route.style {
@@ -278,7 +279,7 @@ fn read_reply(request: &Request, body: &Node<'_>) -> Result<Vec<StreamEvent>, Ll
     }
 }
 
-/// Says that a reply is no reply of the format, with the content type and the first 200 bytes.
+/// Creates the error of a reply in another format, with the content type and the first 200 bytes.
 fn not_a_reply(provider: &str, what: &str, content_type: &str, head: &str) -> LlmError {
     let head = crate::json::clip(head, 200);
     LlmError::new(
@@ -287,12 +288,12 @@ fn not_a_reply(provider: &str, what: &str, content_type: &str, head: &str) -> Ll
     )
 }
 
-/// Says that a JSON reply has another shape than the format's.
+/// Creates the error of a JSON reply with an unexpected shape.
 fn wrong_shape(provider: &str, body: &Node<'_>) -> LlmError {
     not_a_reply(provider, "unexpected JSON", "application/json", &body.to_string())
 }
 
-/// Returns the error an `error` member of a reply describes, if there is one.
+/// Returns the error that the `error` member of a reply describes, if there is one.
 fn error_member(provider: &str, body: &Node<'_>) -> Option<LlmError> {
     body.present("error").map(|e| LlmError::api(provider, &e.to_value()))
 }
@@ -315,7 +316,7 @@ mod tests {
         WireStyle::Bedrock,
     ];
 
-    /// A mixture of the control tokens of chat templates and other text.
+    /// A mixture of control tokens of chat templates and other text.
     fn mixture() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             prop::sample::select(vec![
@@ -341,11 +342,12 @@ mod tests {
             .prop_map(str::to_owned),
             ".{0,3}",
         ];
-        // Blank text is left out of a request.
+        // Blank text is not sent, so the text must not be blank.
         prop::collection::vec(piece, 0..16).prop_map(|pieces| format!("x{}", pieces.concat()))
     }
 
-    /// The body without its text. Of a prompt that is rendered from a template, the control tokens with the roles stay.
+    /// Returns the body without its text. Of a prompt rendered from a template, the control tokens with their roles are
+    /// kept.
     fn skeleton(value: &Value, style: WireStyle) -> Value {
         match value {
             Value::String(text) if style == WireStyle::OllamaRaw => {

@@ -1,9 +1,9 @@
-//! Names of tools as providers accept them.
+//! Tool names in the form that providers accept.
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Most characters of a tool's name on every wire.
+/// The maximum number of characters of a tool name in every wire format.
 const NAME: usize = 64;
 
 pub(super) fn digest(value: &(impl Hash + ?Sized)) -> u64 {
@@ -12,7 +12,7 @@ pub(super) fn digest(value: &(impl Hash + ?Sized)) -> u64 {
     hasher.finish()
 }
 
-/// Letters and digits that stand for a number.
+/// Encodes a number in letters and digits.
 pub(super) fn letters(mut number: u64, count: usize) -> String {
     const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut digit = || {
@@ -23,8 +23,8 @@ pub(super) fn letters(mut number: u64, count: usize) -> String {
     (0..count).map(|_| digit()).collect()
 }
 
-/// The name of a tool on the wire. A name that no provider rejects stays; of another one the digest tells it from its
-/// neighbours.
+/// Returns the name of a tool on the wire. A name that every provider accepts is unchanged; any other name is mapped,
+/// and a digest keeps it unique.
 pub(crate) fn wire_name(name: &str) -> Cow<'_, str> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let starts = |c: char| c.is_ascii_alphabetic() || c == '_';

@@ -1,5 +1,5 @@
-//! JSON of a reply, read without copying: strings point into the text they came in. Streams are thousands of small
-//! objects of which a few words matter, so a tree of owned strings and maps would be most of their cost.
+//! JSON of a reply, parsed without copying: strings borrow from the source. Streams consist of thousands of small
+//! objects with a few relevant members each, so a tree of owned strings and maps would dominate the cost.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +8,7 @@ use harn_value::Data as Value;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
 
-/// A JSON value that borrows from its text.
+/// A JSON value that borrows from its source.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Node<'a> {
     Null,
@@ -16,7 +16,7 @@ pub(super) enum Node<'a> {
     Number(Number),
     Str(Cow<'a, str>),
     Array(Vec<Node<'a>>),
-    /// In the order of the text. Of several entries with one key the last counts, as in [`Value`].
+    /// Members in source order. If a key occurs several times, the last one applies, as in [`Value`].
     Object(Vec<(Cow<'a, str>, Node<'a>)>),
 }
 
@@ -24,7 +24,7 @@ pub(super) enum Node<'a> {
 const MEMBERS: usize = 8;
 
 impl<'a> Node<'a> {
-    /// Parses a text that holds one value.
+    /// Parses a string that contains one value.
     pub(super) fn parse(text: &'a str) -> serde_json::Result<Node<'a>> {
         serde_json::from_str(text)
     }
@@ -36,12 +36,12 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The value at `key`, null when there is none.
+    /// Returns the value at `key`, null if there is none.
     pub(super) fn at(&self, key: &str) -> &Node<'a> {
         self.get(key).unwrap_or(&Node::Null)
     }
 
-    /// The value at `key` unless it is missing or null.
+    /// Returns the value at `key` unless it is missing or null.
     pub(super) fn present(&self, key: &str) -> Option<&Node<'a>> {
         self.get(key).filter(|v| **v != Node::Null)
     }
@@ -57,7 +57,7 @@ impl<'a> Node<'a> {
         self.get(key).and_then(Node::as_str)
     }
 
-    /// The string at `key`, empty when there is none.
+    /// Returns the string at `key`, empty if there is none.
     pub(super) fn string_at(&self, key: &str) -> String {
         self.str_at(key).unwrap_or_default().to_string()
     }
@@ -76,7 +76,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The count or position at `key`.
+    /// Returns the count or index at `key`.
     pub(super) fn index_at(&self, key: &str) -> Option<usize> {
         self.int_at(key).and_then(|n| usize::try_from(n).ok())
     }
@@ -88,17 +88,17 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The list at `key`, empty when there is none.
+    /// Returns the list at `key`, empty if there is none.
     pub(super) fn list_at(&self, key: &str) -> &[Node<'a>] {
         self.at(key).as_list().unwrap_or_default()
     }
 
-    /// Whether the value at `key` is the word `true`.
+    /// Returns whether the value at `key` is `true`.
     pub(super) fn is_true(&self, key: &str) -> bool {
         self.get(key) == Some(&Node::Bool(true))
     }
 
-    /// The value with strings of its own.
+    /// Converts to an owned value.
     pub(super) fn to_value(&self) -> Value {
         match self {
             Node::Null => Value::Null,
@@ -110,7 +110,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// A tool's arguments as JSON text: some hosts send the text, some the value, some nothing.
+    /// Returns the arguments of a tool call as JSON source: some servers send a string, some a value, some nothing.
     pub(super) fn arguments_text(&self) -> String {
         match self {
             Node::Str(text) => text.to_string(),
@@ -120,7 +120,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Compact JSON.
+/// Formats as compact JSON.
 impl fmt::Display for Node<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.to_value().fmt(f)
@@ -190,7 +190,7 @@ impl<'de> Visitor<'de> for NodeVisitor {
     }
 }
 
-/// A key: `Cow` by itself would always copy.
+/// A key. Deserializing a `Cow` directly would always copy.
 struct Key<'a>(Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for Key<'de> {
@@ -202,7 +202,7 @@ impl<'de> Deserialize<'de> for Key<'de> {
     }
 }
 
-/// Has a format read a reply that a test wrote as a value.
+/// Applies a reader of a format to a reply that a test builds as a value.
 #[cfg(test)]
 pub(super) fn read_value<T>(read: impl Fn(&str, &Node<'_>) -> T, provider: &str, body: Value) -> T {
     read(provider, &Node::parse(&body.to_string()).unwrap())

@@ -1,4 +1,4 @@
-//! Ollama's own endpoints: `/api/chat`, and `/api/generate` with a prompt that we render.
+//! Ollama's native endpoints: `/api/chat`, and `/api/generate` with a prompt rendered here.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,8 @@ use crate::message::ImageSource;
 use crate::request::{OutputChannel, Request};
 use crate::tools::{ToolChoice, ToolShape, strip_for_wire};
 
-/// Normalises `keep_alive`: `default` and nothing are half an hour, `forever` is -1, integers are numbers.
+/// Normalizes `keep_alive`: `default`, nil and the empty string become 30 minutes, `forever` and `infinite` become -1,
+/// strings of digits become numbers.
 pub fn keep_alive(value: Option<Value>) -> Value {
     match value {
         None | Some(Value::Null) => "30m".into(),
@@ -62,7 +63,7 @@ pub(super) fn options(request: &Request) -> Value {
     Value::Object(out)
 }
 
-/// Merges overrides: `options` key by key, `num_ctx` and `keep_alive` where they belong, the rest on top.
+/// Merges overrides: `options` key by key, `num_ctx` and `keep_alive` at their places, all others at the top level.
 pub(super) fn merge_ollama_overrides(body: &mut Object, overrides: &Object) {
     for (key, value) in sent_overrides(overrides) {
         match (key.as_str(), &value) {
@@ -155,7 +156,7 @@ fn write_turn(turn: &Turn<'_>, out: &mut Items<'_>) -> Result<(), CallError> {
             Part::Text { text, .. } => texts.push(text.to_string()),
             Part::Image(image) => match &image.source {
                 ImageSource::Base64(data) => images.push(data),
-                // The address came from a tool: the call does not fail for it.
+                // The URL comes from a tool, so it must not fail the call.
                 ImageSource::Url(_) if matches!(image, Cow::Owned(_)) => texts.push(image_notice(image)),
                 ImageSource::Url(_) => {
                     return Err(CallError::Option(
@@ -259,7 +260,7 @@ pub(crate) fn other_endpoint(request: &Request) -> Option<Request> {
         WireStyle::OllamaChat => {
             other.route.style = WireStyle::OpenAiChat;
             other.route.endpoint = "/v1/chat/completions".into();
-            // The compatible endpoint has another word for it.
+            // The compatible endpoint has another option for it.
             if other.output.channel == OutputChannel::Format {
                 other.output.channel = OutputChannel::Native;
             }
@@ -273,7 +274,7 @@ pub(crate) fn other_endpoint(request: &Request) -> Option<Request> {
     Some(other)
 }
 
-/// Reads a reply that is one JSON value: the same shape as the last line of a stream.
+/// Reads a reply that is one JSON value, with the same shape as the last line of a stream.
 pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, LlmError> {
     let mut decoder = Decoder::new(provider.to_string());
     let mut out = Vec::new();
@@ -285,7 +286,7 @@ pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, 
     Ok(out)
 }
 
-/// Reads the lines of a stream.
+/// Decodes the lines of a stream.
 pub(super) struct Decoder {
     provider: String,
     think: ThinkSplitter,
@@ -304,7 +305,7 @@ impl Decoder {
             let function = call.get("function").unwrap_or(call);
             let given = function.index_at("index").or_else(|| call.index_at("index"));
             let index = given.unwrap_or(self.calls);
-            // Servers that number every call of a reply 0 mean different calls all the same.
+            // Some servers give every call of a reply the index 0; they are still different calls.
             let index = if index < self.calls { self.calls } else { index };
             self.calls = index + 1;
             let id = call.str_at("id").map_or_else(|| format!("ollama_tool_{index}"), str::to_string);
@@ -370,7 +371,7 @@ impl Decode for Decoder {
     }
 }
 
-/// Makes the error of a line that is not valid JSON.
+/// Creates the error of a line that is not valid JSON.
 pub(super) fn line_error(provider: &str, error: &serde_json::Error, line: &str) -> LlmError {
     let head = crate::json::clip(line, 200);
     LlmError::new(Category::ServerError, format!("{provider} stream parse error: {error}: {head}"))

@@ -1,4 +1,4 @@
-//! OpenAI Chat Completions, as spoken by OpenAI and most other hosts.
+//! OpenAI Chat Completions, which OpenAI and most other providers support.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -28,7 +28,7 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     let (dialect, caps) = (route.dialect, &route.caps);
     let mut body = Object::new();
     let mut warnings = Vec::new();
-    // Azure's deployments stand in the address instead.
+    // On Azure, the deployment in the URL selects the model.
     if dialect != Dialect::Azure {
         body.insert("model".into(), route.model.as_str().into());
     }
@@ -48,7 +48,7 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     if request.output.channel != OutputChannel::None {
         body.insert("response_format".into(), response_format(request));
     }
-    // Claude caches what it is told to; the other models of this wire format do so by themselves.
+    // Claude caches only on request; other models of this wire format cache automatically.
     if request.cache && dialect == Dialect::Openrouter && route.model.starts_with("anthropic/") {
         body.insert("cache_control".into(), json!({"type": "ephemeral"}));
     }
@@ -149,7 +149,7 @@ fn write_messages(request: &Request) -> Result<Vec<Bytes>, CallError> {
     let instructs = if caps.prefers_role_developer { "developer" } else { "system" };
     let thoughts = if caps.preserve_thinking { Thoughts::All } else { Thoughts::None };
     let rules = Rules::of(request, thoughts);
-    // OpenRouter signs by its own means.
+    // OpenRouter handles signatures itself.
     let signs = rules.demands_signature() && request.route.dialect != Dialect::Openrouter;
     let write = |turn: &Turn<'_>, out: &mut Items<'_>| {
         match turn.side {
@@ -172,7 +172,7 @@ fn write_messages(request: &Request) -> Result<Vec<Bytes>, CallError> {
     Ok(out)
 }
 
-/// Writes the model's turn; with `signs` its first call needs a signature of Google's.
+/// Serializes the model's turn; with `signs`, its first call needs a Google signature.
 fn write_assistant(turn: &Turn<'_>, signs: bool, out: &mut Items<'_>) {
     let (mut text, thoughts) = (turn.text(), turn.thoughts());
     let fields = |key: &'static str| turn.own().filter_map(move |data| data.get(key));
@@ -218,7 +218,7 @@ fn write_call(call: &Call<'_>, signs: bool, out: &mut Items<'_>) {
     });
 }
 
-/// Results of tools become messages of their own; what else the user says follows them.
+/// Serializes the user's turn: tool results become separate messages, followed by the rest of the turn.
 fn write_user(turn: &Turn<'_>, out: &mut Items<'_>) {
     let (mut blocks, mut rich) = (false, false);
     for part in &turn.parts {
@@ -235,7 +235,7 @@ fn write_user(turn: &Turn<'_>, out: &mut Items<'_>) {
     if !blocks {
         return;
     }
-    // Servers that know text only take no list.
+    // Text-only servers do not accept a list.
     if !rich {
         out.written(&said("user", &turn.text()));
         return;
@@ -275,12 +275,12 @@ fn write_part(part: &Part<'_>, out: &mut Items<'_>) {
             }),
         },
         Part::Own(value) => out.value(value),
-        // Messages of their own, or not of the user.
+        // These parts are separate messages, or do not occur in user turns.
         Part::Result(_) | Part::Thought { .. } | Part::Call(_) => {}
     }
 }
 
-/// Text of a `content` member: a string, or blocks whose texts are concatenated.
+/// Returns the text of a `content` member: a string, or the concatenated texts of blocks.
 fn content_text<'a>(content: &'a Node<'_>) -> Cow<'a, str> {
     match content {
         Node::Str(text) => Cow::Borrowed(text),
@@ -292,7 +292,7 @@ fn content_text<'a>(content: &'a Node<'_>) -> Cow<'a, str> {
     }
 }
 
-/// Reasoning of a message or delta; some hosts send the same text under both names.
+/// Returns the reasoning of a message or delta; some servers send the same text in both fields.
 fn reasoning_fields<'a>(message: &'a Node<'_>) -> impl Iterator<Item = &'a str> {
     let text = |key: &str| message.str_at(key).filter(|t| !t.is_empty());
     let first = text("reasoning");
@@ -307,7 +307,7 @@ fn summary_field<'a>(message: &'a Node<'_>) -> Option<&'a str> {
         .filter(|s| !s.is_empty())
 }
 
-/// The members of a message that go back as they came, gathered from the deltas of a stream.
+/// The members of a message that are sent back unchanged, collected from the deltas of a stream.
 #[derive(Default)]
 struct Fields {
     reasoned: bool,
@@ -322,7 +322,7 @@ impl Fields {
         }
     }
 
-    /// Adds a detail, or a piece of one: pieces have the same type and index.
+    /// Adds a detail, or a fragment of one: fragments have the same type and index.
     fn add(&mut self, piece: Value) {
         let same = |known: &Value| {
             ["type", "index", "id"].iter().all(|key| match (known.get(*key), piece.get(*key)) {
@@ -335,7 +335,7 @@ impl Fields {
             self.details.push(piece);
             return;
         };
-        // An encrypted detail comes whole.
+        // An encrypted detail arrives in one piece.
         if known.contains_key("data") && members.contains_key("data") {
             self.details.push(piece);
             return;
@@ -358,7 +358,7 @@ impl Fields {
     fn finish(&mut self, out: &mut Vec<StreamEvent>) {
         let mut data = Object::new();
         if self.reasoned {
-            // The text is that of the message's reasoning.
+            // A flag suffices, because the text is the message's reasoning.
             data.insert("reasoning_content".into(), true.into());
         }
         if !self.details.is_empty() {
@@ -370,8 +370,7 @@ impl Fields {
     }
 }
 
-/// Reads the calls of a message or delta; `place` numbers them. Entries about tool search become
-/// search events.
+/// Reads the calls of a message or delta; `place` numbers them. Tool search entries become search events.
 fn read_calls(
     calls: &[Node<'_>],
     mut place: impl FnMut(usize, &Node<'_>) -> usize,
@@ -411,12 +410,12 @@ fn read_calls(
     }
 }
 
-/// Names in a list of references: strings, or dicts with `tool_name` or `name`.
+/// Returns the names in a list of references: strings, or dicts with `tool_name` or `name`.
 pub(super) fn reference_names(references: &[Node<'_>]) -> Vec<String> {
     let name = |r: &Node<'_>| {
         r.as_str().or_else(|| r.str_at("tool_name")).or_else(|| r.str_at("name")).map(str::to_string)
     };
-    // The tools of a namespace stand in it.
+    // A namespace contains its tools.
     let nested = |r: &Node<'_>| match r.list_at("tools") {
         [] => name(r).into_iter().collect(),
         tools => tools.iter().filter_map(name).collect::<Vec<_>>(),
@@ -468,7 +467,7 @@ pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, 
     Ok(out)
 }
 
-/// Reads `function_call`, the form before `tool_calls`: a reply has one call at most, without an id.
+/// Reads `function_call`, the predecessor of `tool_calls`: a reply has at most one call, without an id.
 fn read_function_call(message: &Node<'_>, out: &mut Vec<StreamEvent>) {
     let Some(function) = message.present("function_call") else { return };
     let name = function.str_at("name").filter(|name| !name.is_empty()).map(str::to_owned);
@@ -479,7 +478,8 @@ fn read_function_call(message: &Node<'_>, out: &mut Vec<StreamEvent>) {
     }
 }
 
-/// The stop reason of a reply: the word of a refusal is that of a finished answer.
+/// Returns the stop reason of a reply. A refusal has the same reason as a finished answer and is identified by
+/// `refused`.
 pub(super) fn stop_reason(word: &str, refused: bool) -> StopReason {
     match StopReason::from_provider(word) {
         StopReason::EndTurn if refused => StopReason::Other(REFUSAL.to_owned()),
@@ -487,7 +487,7 @@ pub(super) fn stop_reason(word: &str, refused: bool) -> StopReason {
     }
 }
 
-/// A call of a stream, as far as it is known.
+/// A call of a stream, as far as it has arrived.
 #[derive(Default)]
 struct OpenCall {
     id: Option<String>,
@@ -495,7 +495,7 @@ struct OpenCall {
     arguments: Extent,
 }
 
-/// How far a JSON object has arrived.
+/// Tracks whether a streamed JSON object is complete.
 #[derive(Default)]
 struct Extent {
     depth: usize,
@@ -523,18 +523,18 @@ impl Extent {
     }
 }
 
-/// The calls of a stream. Servers number them, or not, or all alike.
+/// The calls of a stream. Servers number them correctly, not at all, or all with the same index.
 #[derive(Default)]
 struct Places {
     calls: Vec<OpenCall>,
-    /// The call that an index stands for.
+    /// The call to which an index refers.
     of_index: HashMap<usize, usize>,
 }
 
 impl Places {
-    /// Which call a delta belongs to. Another id begins another call, whatever the index, and so does a name once the
-    /// arguments of the call with that id are complete: some servers give all calls one id. A delta without id and name
-    /// continues the call of its index, else the last one.
+    /// Returns the call to which a delta belongs. A different id starts a new call, whatever the index. So does a name
+    /// once the arguments of the call with that id are complete, because some servers give all calls the same id. A
+    /// delta without id and name continues the call of its index, else the last one.
     fn place(&mut self, call: &Node<'_>) -> usize {
         let text =
             |node: &Node<'_>, key: &str| node.str_at(key).filter(|text| !text.is_empty()).map(str::to_owned);
@@ -549,7 +549,7 @@ impl Places {
             Some(index) => self.of_index.get(&index).copied(),
             None => last,
         };
-        // Whether what a delta says of itself fits a call.
+        // Returns whether the id or name of the delta contradicts a call.
         let differs = |at: usize| {
             let OpenCall { id: known_id, name: known_name, .. } = &self.calls[at];
             let other = |known: &Option<String>, own: &Option<String>| {
@@ -578,7 +578,7 @@ impl Places {
     }
 }
 
-/// Reads the event stream.
+/// Decodes the event stream.
 pub(super) struct Decoder {
     provider: String,
     places: Places,
@@ -778,7 +778,7 @@ mod tests {
         assert_eq!(b["response_format"], json!({"type": "json_object"}));
     }
 
-    /// The places of calls, each with its id or a piece of its arguments.
+    /// Returns the index of each call or fragment, with its id or a fragment of its arguments.
     fn places(calls: &[Value]) -> Vec<(usize, String)> {
         let mut decoder = Decoder::new("p".into());
         let mut out = Vec::new();
@@ -795,7 +795,7 @@ mod tests {
             .collect()
     }
 
-    /// The arguments of each call.
+    /// Returns the arguments of each call.
     fn arguments(calls: &[Value]) -> Vec<String> {
         let mut out = Vec::new();
         for (at, text) in places(calls) {
@@ -818,7 +818,7 @@ mod tests {
         };
         let (id, x) = (Some("c"), Some("x"));
         let both = ["{\"q\":\"}{\"}", "{\"q\":[2]}"];
-        // An index each, in pieces; no index, in one piece each; one index for all.
+        // Distinct indexes, in fragments; no index, in one piece each; the same index for all.
         for calls in [
             vec![
                 call(Some(0), id, x, ""),
@@ -832,7 +832,7 @@ mod tests {
         ] {
             assert_eq!(arguments(&calls), both);
         }
-        // Id and name are repeated with each piece, and with the end.
+        // Id and name are repeated in each fragment, including the last one.
         for index in [None, Some(0)] {
             let pieces = [
                 call(index, id, x, "{\"q\":"),
@@ -842,7 +842,7 @@ mod tests {
             ];
             assert_eq!(arguments(&pieces), ["{\"q\":[1]}"]);
         }
-        // A piece comes under another index.
+        // A fragment arrives with another index.
         let pieces = [call(Some(0), id, x, "{\"q\":"), call(Some(1), id, None, "[1]}")];
         assert_eq!(arguments(&pieces), ["{\"q\":[1]}"]);
     }

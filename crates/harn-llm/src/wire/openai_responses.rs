@@ -51,7 +51,7 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
         body.insert("reasoning".into(), json!({"effort": level.as_str(), "summary": "auto"}));
     }
     if request.output.channel != OutputChannel::None {
-        // `json_object` is rejected unless a message, other than the instructions, names JSON.
+        // The API rejects `json_object` unless a message other than the instructions mentions JSON.
         let object = || json!({"type": "object", "additionalProperties": true});
         let (schema, strict) = match &request.output.schema {
             None => (object(), false),
@@ -80,7 +80,7 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     })
 }
 
-/// Flattens a tool in the shape of Chat Completions; meta-tools pass.
+/// Flattens a tool in the shape of Chat Completions; meta-tools are unchanged.
 fn flatten(tool: &Value) -> Value {
     if tool.get("type").and_then(Value::as_str) == Some("namespace") {
         let mut space = tool.clone();
@@ -99,7 +99,7 @@ fn flatten(tool: &Value) -> Value {
             out.insert(key.into(), value.clone());
         }
     }
-    // The API makes a schema strict unless it is told not to.
+    // The API makes a schema strict by default.
     out.entry("strict".to_owned()).or_insert(Value::Bool(false));
     Value::Object(out)
 }
@@ -111,7 +111,7 @@ fn write_turn(turn: &Turn<'_>, out: &mut Items<'_>) {
         Side::System => "system",
         Side::Developer => "developer",
     };
-    // What stands in the message; calls and results are items of their own.
+    // The parts of the message itself; calls and results are separate items.
     let is_said = |part: &&Part<'_>| match part {
         Part::Text { .. } | Part::Image(_) | Part::Document(_) => true,
         Part::Own(value) => turn.side != Side::Model || value.get("refusal").is_some(),
@@ -124,7 +124,7 @@ fn write_turn(turn: &Turn<'_>, out: &mut Items<'_>) {
                 Part::Own(value) => value.get("refusal").and_then(Value::as_str),
                 _ => None,
             });
-            // Parts are for replies with ids; an input message of the model is a string.
+            // Content parts require replies with ids; an assistant message in the input is a string.
             texts.for_each(|text| out.written(&said(role, text)));
         } else if turn.parts.iter().any(|part| is_said(&part)) {
             out.object(|message| {
@@ -135,10 +135,11 @@ fn write_turn(turn: &Turn<'_>, out: &mut Items<'_>) {
             });
         }
     };
-    // The model's parts keep their order: reasoning stands in front of what it led to. The user speaks after results.
+    // The model's parts keep their order, because reasoning must precede the items that it led to. User content comes
+    // after results.
     let mut has_spoken = false;
     for part in &turn.parts {
-        // The model speaks before it calls.
+        // The model's text comes before its calls.
         let begins = is_said(&part) || matches!(part, Part::Call(_));
         if turn.side == Side::Model && begins && !std::mem::replace(&mut has_spoken, true) {
             write_said(out);
@@ -162,7 +163,7 @@ fn write_part(part: &Part<'_>, out: &mut Items<'_>) {
         Part::Image(image) => out.object(|part| {
             part.text("type", "input_image");
             part.text("image_url", &image.to_url());
-            // The API demands it.
+            // The API requires it.
             part.text("detail", image.detail.as_deref().unwrap_or("auto"));
         }),
         Part::Document(document) => out.object(|part| {
@@ -176,7 +177,7 @@ fn write_part(part: &Part<'_>, out: &mut Items<'_>) {
             }
         }),
         Part::Own(value) => out.value(value),
-        // Not in a message.
+        // Not part of a message.
         Part::Call(_) | Part::Result(_) | Part::Thought { .. } => {}
     }
 }
@@ -235,7 +236,8 @@ fn read_item(item: &Node<'_>, index: usize, out: &mut Vec<StreamEvent>) {
     }
 }
 
-/// Takes an item that goes back as it came. Reasoning goes back encrypted: nothing is stored.
+/// Emits an item that is sent back unchanged. Reasoning is sent back only if it is encrypted, because the server stores
+/// nothing.
 fn take_item(item: &Node<'_>, out: &mut Vec<StreamEvent>) {
     match item.str_at("type").unwrap_or_default() {
         "" | "message" | "function_call" => {}
@@ -313,15 +315,15 @@ pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, 
     Ok(out)
 }
 
-/// Reads the event stream.
+/// Decodes the event stream.
 pub(super) struct Decoder {
     provider: String,
     over: bool,
     called: bool,
     refused: bool,
-    /// Items of which deltas were seen, so that their final form says nothing new.
+    /// Items that were streamed, whose final form contains nothing new.
     streamed: std::collections::BTreeSet<usize>,
-    /// Whether a summary was seen already, so that the next one starts a new paragraph.
+    /// Whether there was already a summary, so that the next one starts a new paragraph.
     summarised: bool,
 }
 

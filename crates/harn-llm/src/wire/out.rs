@@ -1,28 +1,27 @@
-//! JSON written straight into bytes: what a format says of a message goes from the message to the text, and no tree of
-//! values is made on the way.
+//! Serializes JSON directly to bytes, without an intermediate tree of values.
 
 use harn_value::Data as Value;
 
-/// The members of an object that is being written, in the order in which they are given.
+/// Writes the members of an object, in call order.
 pub(super) struct Members<'a> {
     out: &'a mut Vec<u8>,
     any: bool,
 }
 
-/// The items of a list that is being written.
+/// Writes the items of a list.
 pub(super) struct Items<'a> {
     out: &'a mut Vec<u8>,
     any: bool,
 }
 
-/// Writes an object that stands for itself.
+/// Serializes an object.
 pub(super) fn object(fill: impl FnOnce(&mut Members<'_>)) -> Vec<u8> {
     let mut out = Vec::new();
     write_object(&mut out, fill);
     out
 }
 
-/// A message that is only text.
+/// Serializes a message with only text.
 pub(super) fn said(role: &str, text: &str) -> Vec<u8> {
     object(|message| {
         message.text("role", role);
@@ -31,25 +30,25 @@ pub(super) fn said(role: &str, text: &str) -> Vec<u8> {
 }
 
 impl Members<'_> {
-    /// A member that is a text.
+    /// Writes a string member.
     pub(super) fn text(&mut self, key: &str, text: &str) {
         self.key(key);
         write_text(self.out, text);
     }
 
-    /// A member that is data already: arguments of a call, a block of an unknown kind.
+    /// Writes a member from data, such as the arguments of a call or a block of an unknown type.
     pub(super) fn value(&mut self, key: &str, value: &Value) {
         self.key(key);
         write_value(self.out, value);
     }
 
-    /// A member that is an object.
+    /// Writes an object member.
     pub(super) fn object(&mut self, key: &str, fill: impl FnOnce(&mut Members<'_>)) {
         self.key(key);
         write_object(self.out, fill);
     }
 
-    /// A member that is a list.
+    /// Writes a list member.
     pub(super) fn list(&mut self, key: &str, fill: impl FnOnce(&mut Items<'_>)) {
         self.key(key);
         self.out.push(b'[');
@@ -68,35 +67,35 @@ impl Members<'_> {
 }
 
 impl<'a> Items<'a> {
-    /// Items of a list of which nothing is written.
+    /// Starts a list without items.
     pub(super) fn new(out: &'a mut Vec<u8>) -> Items<'a> {
         Items { out, any: false }
     }
 
-    /// Items behind others, if there are any.
+    /// Continues a list that already has items if `any` is true.
     pub(super) fn behind(out: &'a mut Vec<u8>, any: bool) -> Items<'a> {
         Items { out, any }
     }
 
-    /// An item that is a text.
+    /// Writes a string item.
     pub(super) fn text(&mut self, text: &str) {
         self.begin();
         write_text(self.out, text);
     }
 
-    /// An item that is data already.
+    /// Writes an item from data.
     pub(super) fn value(&mut self, value: &Value) {
         self.begin();
         write_value(self.out, value);
     }
 
-    /// An item that is an object.
+    /// Writes an object item.
     pub(super) fn object(&mut self, fill: impl FnOnce(&mut Members<'_>)) {
         self.begin();
         write_object(self.out, fill);
     }
 
-    /// An item that is written already.
+    /// Writes a serialized item.
     pub(super) fn written(&mut self, item: &[u8]) {
         self.begin();
         self.out.extend_from_slice(item);
@@ -117,12 +116,12 @@ fn write_object(out: &mut Vec<u8>, fill: impl FnOnce(&mut Members<'_>)) {
 }
 
 fn write_text(out: &mut Vec<u8>, text: &str) {
-    // A text can always be written, and a vector takes it.
+    // Never fails: a string is always serializable, and writing to a vector cannot fail.
     let _ = serde_json::to_writer(out, text);
 }
 
 fn write_value(out: &mut Vec<u8>, value: &Value) {
-    // So can data.
+    // Never fails, as in `write_text`.
     let _ = serde_json::to_writer(out, value);
 }
 

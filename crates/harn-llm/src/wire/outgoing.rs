@@ -1,10 +1,11 @@
-//! The outgoing pass: whatever a conversation holds, a wire format writes turns that its provider accepts.
+//! Converts a conversation to turns that its provider accepts, whatever the conversation contains.
 //!
-//! The pass pairs calls with results, makes ids unique in the provider's alphabet, maps names, makes objects of arguments, leaves
-//! out what is blank, and lets user and model alternate. Formats write [`Turn`]s and see no [`Message`].
+//! The conversion pairs calls with results, makes ids unique in the provider's alphabet, maps names, converts arguments
+//! to objects, removes blank parts, and makes user and model alternate. Formats serialize [`Turn`]s and do not see a
+//! [`Message`].
 //!
-//! The text is written once: a *unit* is a run of messages whose turns no later message can change. It is kept with the
-//! conversation (see [`Written`]), so that a request writes only what is new.
+//! Each part is serialized once. A *unit* is a run of messages whose turns no later message can change. Its
+//! serialization is cached in the conversation (see [`Written`]), so that a request serializes only new units.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -30,29 +31,29 @@ use crate::message::{ContentBlock, Message, Role, result_text};
 use crate::request::Request;
 use crate::result_parts::ResultParts;
 
-/// The user's turn behind a conversation that must not end with the model's.
+/// The user turn that is appended when a conversation must not end with the model's turn.
 const CONTINUE: &str = "Continue.";
 
-/// The user's turn in front of a conversation that must not begin with the model's.
+/// The user turn that is inserted when a conversation must not start with the model's turn.
 const BEGINNING: &str = "[earlier messages were removed]";
 
-/// The result of a call that has none.
+/// The result of a call without a result.
 pub(crate) const NO_RESULT: &str = "[no result: the call was interrupted]";
 
-/// From these versions on Claude rejects a conversation that ends with the model's turn.
+/// From this version on, Claude rejects a conversation that ends with the model's turn.
 const NO_PREFILL: (u32, u32) = (4, 6);
 
-/// Whether a model continues a reply that was begun for it. Only Claude's older versions reject that.
+/// Returns whether a model continues a prefilled reply. Only newer versions of Claude reject it.
 pub(super) fn takes_prefill(model: &str) -> bool {
     model_version(model).is_none_or(|version| version < NO_PREFILL)
 }
 
-/// Whether a model is one of Anthropic's.
+/// Returns whether a model is one of Anthropic's.
 pub(super) fn is_claude(model: &str) -> bool {
     model.contains("claude")
 }
 
-/// Who speaks in a turn.
+/// The author of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Side {
     System,
@@ -61,52 +62,52 @@ pub(super) enum Side {
     Model,
 }
 
-/// What one side says before the other one does. It has parts.
+/// A turn: consecutive content of one side. It has at least one part.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Turn<'m> {
     pub(super) side: Side,
-    /// Results come first, in the order of their calls.
+    /// Tool results come first, in the order of their calls.
     pub(super) parts: Vec<Part<'m>>,
 }
 
 /// A part of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Part<'m> {
-    /// Text that is not blank.
+    /// Non-blank text.
     Text {
         text: Cow<'m, str>,
-        /// Its place in the provider's cache, where the message names one.
+        /// Its `cache_control`, if the message sets one.
         mark: Option<&'m Value>,
-        /// Whether it is the first text of another message than the text before it.
+        /// Whether it is the first text of a message, and thus separated from the text before it.
         apart: bool,
-        /// The provider's data of it.
+        /// Its opaque provider data.
         data: Option<&'m Value>,
     },
     Image(Cow<'m, Image>),
     Document(Cow<'m, Document>),
-    /// Reasoning that the format sends back.
+    /// Reasoning that is sent back.
     Thought {
         text: &'m str,
         signature: Option<&'m str>,
     },
     Call(Call<'m>),
     Result(Answer<'m>),
-    /// A block in the provider's own form: the caller's, or the provider's data of an earlier reply.
+    /// A block in the provider's own form: the caller's, or opaque data of an earlier reply.
     Own(&'m Value),
 }
 
-/// A call of a tool. Each has a result in the user's turn that follows.
+/// A tool call. Each has a result in the user turn that follows.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Call<'m> {
     pub(super) id: Cow<'m, str>,
     pub(super) name: Cow<'m, str>,
-    /// An object.
+    /// Always an object.
     pub(super) arguments: Cow<'m, Value>,
-    /// The provider's data of it.
+    /// Its opaque provider data.
     pub(super) data: Option<&'m Value>,
 }
 
-/// The result of a call of the model's turn before.
+/// The result of a call in the preceding model turn.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Answer<'m> {
     pub(super) id: Cow<'m, str>,
@@ -115,7 +116,7 @@ pub(super) struct Answer<'m> {
     /// Its text, images and documents.
     pub(super) parts: ResultParts,
     pub(super) failed: bool,
-    /// The provider's data of the call.
+    /// The opaque provider data of the call.
     pub(super) data: Option<&'m Value>,
 }
 
@@ -125,7 +126,7 @@ impl Turn<'_> {
         Turn { side: Side::User, parts: vec![part] }
     }
 
-    /// The calls of the turn.
+    /// Returns the calls of the turn.
     pub(super) fn calls(&self) -> impl Iterator<Item = &Call<'_>> {
         self.parts.iter().filter_map(|part| match part {
             Part::Call(call) => Some(call),
@@ -133,7 +134,7 @@ impl Turn<'_> {
         })
     }
 
-    /// The provider's own data in the turn.
+    /// Returns the provider's own data in the turn.
     pub(super) fn own(&self) -> impl Iterator<Item = &Value> {
         self.parts.iter().filter_map(|part| match part {
             Part::Own(value) => Some(*value),
@@ -141,7 +142,7 @@ impl Turn<'_> {
         })
     }
 
-    /// The text of the turn: that of a message as it is, that of several with a blank line in between.
+    /// Returns the text of the turn. The texts of different messages are separated by a blank line.
     pub(super) fn text(&self) -> String {
         let mut out = String::new();
         for part in &self.parts {
@@ -155,7 +156,7 @@ impl Turn<'_> {
         out
     }
 
-    /// The reasoning of the turn.
+    /// Returns the reasoning of the turn.
     pub(super) fn thoughts(&self) -> String {
         let thought = |part: &Part<'_>| match part {
             Part::Thought { text, .. } => Some((*text).to_owned()),
@@ -165,19 +166,19 @@ impl Turn<'_> {
     }
 }
 
-/// Which reasoning goes back.
+/// The reasoning that is sent back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Thoughts {
     None,
-    /// With its signature, and with the calls that it led to.
+    /// Signed reasoning, together with the calls that it led to.
     Signed,
     All,
 }
 
-/// The ids of calls that a provider accepts.
+/// The call ids that a provider accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Alphabet {
-    /// Any text of at most so many bytes.
+    /// Any string of at most this many bytes.
     Any(usize),
     /// `^[a-zA-Z0-9_-]{1,64}$`
     Word,
@@ -185,13 +186,13 @@ enum Alphabet {
     Nine,
 }
 
-/// What the provider of a request accepts.
+/// The restrictions of a request's provider.
 #[derive(Debug, Clone, Hash)]
 pub(super) struct Rules {
     style: WireStyle,
     provider: String,
     model: String,
-    /// Whether messages of the system are turns.
+    /// Whether system messages are turns.
     has_system: bool,
     thoughts: Thoughts,
     ids: Alphabet,
@@ -202,7 +203,7 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// The rules of a request's provider; `thoughts` is what its format sends back.
+    /// Returns the rules of a request's provider; `thoughts` is the reasoning that its format sends back.
     pub(super) fn of(request: &Request, thoughts: Thoughts) -> Rules {
         let route = &request.route;
         let (style, model) = (route.style, route.model.as_str());
@@ -226,7 +227,7 @@ impl Rules {
             images: route.caps.vision_supported,
             user_last: match style {
                 WireStyle::Anthropic => !takes_prefill(model),
-                // Of the models of Bedrock only older ones of Claude continue a turn.
+                // On Bedrock, only older versions of Claude continue a turn.
                 WireStyle::Bedrock => !(is_claude(model) && takes_prefill(model)),
                 WireStyle::Gemini => true,
                 WireStyle::OpenAiChat => mistral,
@@ -239,7 +240,7 @@ impl Rules {
         digest(self)
     }
 
-    /// Who takes a turn with a message, if it says anything that is sent.
+    /// Returns the side of a message, or `None` if nothing of the message is sent.
     fn side(&self, message: &Message) -> Option<Side> {
         let side = match message.role {
             Role::System | Role::Developer if !self.has_system => return None,
@@ -252,8 +253,8 @@ impl Rules {
         (!message.is_blank(thoughts)).then_some(side)
     }
 
-    /// Whether data that a message keeps goes back: to the provider it came from, in the format it came in. Behind a gateway
-    /// it is another provider's once the model is another vendor's.
+    /// Returns whether the opaque data of a message is sent back: only to the provider and in the format from which it
+    /// came. Behind a gateway, models of different vendors are different providers.
     pub(super) fn is_origin(&self, message: &Message) -> bool {
         let vendor = |model: &str| model.split_once('/').map(|(vendor, _)| vendor.to_owned());
         message.origin().is_none_or(|(provider, wire, model)| {
@@ -261,16 +262,16 @@ impl Rules {
         })
     }
 
-    /// Whether a part that only the provider reads is sent with a message that has calls or not.
+    /// Returns whether an opaque part is sent, which may depend on whether the message has calls.
     fn sends(&self, data: &Value, message: &Message) -> bool {
         let calling = message.tool_calls().next().is_some();
         let kind = str_at(data, "type").unwrap_or_default();
         match self.style {
-            // Reasoning goes back with the calls that it led to, and only while thinking is on.
+            // Reasoning is sent back with the calls that it led to, and only while thinking is on.
             WireStyle::Anthropic if matches!(kind, "thinking" | "redacted_thinking") => {
                 self.thoughts == Thoughts::Signed && calling
             }
-            // A search without its result is rejected.
+            // The API rejects a search without its result.
             WireStyle::Anthropic if kind == "server_tool_use" => {
                 message.is_paused() || message.is_answered(data)
             }
@@ -282,13 +283,13 @@ impl Rules {
         }
     }
 
-    /// Whether the model demands a signature of the first call of each of its turns.
+    /// Returns whether the model requires a signature in the first call of each of its turns.
     pub(super) fn demands_signature(&self) -> bool {
         let family = self.model.rsplit('/').next().unwrap_or_default().strip_prefix("gemini-");
         family.is_some_and(|rest| rest.starts_with(|c: char| ('3'..='9').contains(&c)))
     }
 
-    /// The id of a call on the wire, which no call before it has.
+    /// Returns the id of a call on the wire, which is different from all earlier ids.
     fn id<'m>(&self, given: &'m str, at: usize, ids: &mut Ids<'_>) -> Cow<'m, str> {
         let mut id = self.ids.fit(given);
         let mut n = at;
@@ -301,7 +302,7 @@ impl Rules {
     }
 }
 
-/// Whether a model is one of Mistral's.
+/// Returns whether a model is one of Mistral's.
 fn is_mistral(model: &str) -> bool {
     let model = model.to_ascii_lowercase();
     ["mistral", "mixtral", "ministral", "magistral", "codestral", "devstral", "pixtral"]
@@ -326,7 +327,7 @@ impl Alphabet {
         }
     }
 
-    /// Another id of a call whose own is used already.
+    /// Returns an alternative id for a call whose id is already used.
     fn numbered(self, given: &str, n: usize) -> String {
         match self {
             Alphabet::Any(most) => format!("{}_{n}", crate::json::clip(&shortened(given, most), most - 21)),
@@ -336,7 +337,7 @@ impl Alphabet {
     }
 }
 
-/// A text of at most `most` bytes; of a longer one the beginning and a digest.
+/// Shortens a string to at most `most` bytes: its start and a digest.
 fn shortened(text: &str, most: usize) -> Cow<'_, str> {
     if text.len() <= most {
         return text.into();
@@ -345,7 +346,7 @@ fn shortened(text: &str, most: usize) -> Cow<'_, str> {
     format!("{}_{}", &text[..end], letters(digest(text), 8)).into()
 }
 
-/// A text of letters, digits, `_` and `-`: others become `_`.
+/// Maps a string to letters, digits, `_` and `-`; other characters become `_`.
 fn word(text: &str, most: usize) -> Cow<'_, str> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !text.is_empty() && text.len() <= most && text.chars().all(fits) {
@@ -353,11 +354,11 @@ fn word(text: &str, most: usize) -> Cow<'_, str> {
     }
     let mapped: String = text.chars().map(|c| if fits(c) { c } else { '_' }).collect();
     let mapped = if mapped.is_empty() { "_".to_owned() } else { mapped };
-    // Two texts that differ only in what is replaced stay two.
+    // Different strings may map to the same word; `Rules::id` makes the ids unique.
     if mapped.len() <= most { mapped.into() } else { shortened(&mapped, most).into_owned().into() }
 }
 
-/// The ids of the calls that are written.
+/// The ids of the calls written so far.
 struct Ids<'k> {
     kept: &'k HashMap<u64, usize>,
     new: Vec<u64>,
@@ -370,10 +371,10 @@ impl Ids<'_> {
     }
 }
 
-/// Writes a turn as items of a list.
+/// Serializes a turn as items of a list.
 type WriteTurn<'a> = dyn Fn(&Turn<'_>, &mut Items<'_>) -> Result<(), CallError> + 'a;
 
-/// Writes a conversation as items of a JSON list, and `prefill`, which is written already, behind them.
+/// Serializes a conversation as items of a JSON list, followed by `prefill`, which is already serialized.
 pub(super) fn items(
     conversation: &Conversation,
     rules: &Rules,
@@ -382,7 +383,7 @@ pub(super) fn items(
 ) -> Result<Vec<Bytes>, CallError> {
     let key = rules.key();
     if let Some(base) = conversation.take_base() {
-        // Others go on from the same messages.
+        // Other conversations continue from the same messages, so the base is serialized for all of them.
         items(&base, rules, None, write)?;
         let begun = base.written(|kept| (kept.key == key).then(|| kept.up_to(base.len())));
         if let Some(begun) = begun {
@@ -398,7 +399,8 @@ pub(super) fn items(
             *kept = Written { key, ..Written::default() };
         }
         conversation.with(|messages| {
-            // Another holder of the list may have gone further; what ends the last unit is not in this one then.
+            // A clone of the list may have serialized more messages. Then the message that ends the last unit is not
+            // part of this conversation.
             let mut shorter;
             let own = if kept.done >= messages.len() {
                 shorter = kept.up_to(messages.len());
@@ -446,7 +448,7 @@ pub(super) fn items(
     })
 }
 
-/// Gives each turn of a conversation to `take`, for formats that write no list.
+/// Passes each turn of a conversation to `take`, for formats without a list of messages.
 pub(super) fn each_turn(conversation: &Conversation, rules: &Rules, mut take: impl FnMut(&Turn<'_>)) {
     conversation.with(|messages| {
         let (mut at, mut used) = (0, HashMap::new());
@@ -461,8 +463,8 @@ pub(super) fn each_turn(conversation: &Conversation, rules: &Rules, mut take: im
     });
 }
 
-/// Where the unit that begins at a place ends: a turn of the user or the system, or one of the model with the results of
-/// its calls and what is said behind them.
+/// Returns the end of the unit that starts at `at`: a turn of user or system, or a model turn with the results of its
+/// calls and the messages after them.
 fn unit_end(messages: &[Rc<Message>], at: usize, rules: &Rules) -> usize {
     let (mut first, mut called, mut answering) = (None, false, false);
     for (n, message) in messages.iter().enumerate().skip(at) {
@@ -492,7 +494,7 @@ struct Open<'m> {
     answer: Option<(Cow<'m, Value>, bool)>,
 }
 
-/// The turns of a unit that begins at a place.
+/// Returns the turns of a unit that starts at `at`.
 fn turns_of<'m>(unit: &'m [Rc<Message>], at: usize, rules: &Rules, ids: &mut Ids<'_>) -> Vec<Turn<'m>> {
     let mut model = Turn { side: Side::Model, parts: Vec::new() };
     let mut calls: Vec<Open<'m>> = Vec::new();
@@ -508,7 +510,7 @@ fn turns_of<'m>(unit: &'m [Rc<Message>], at: usize, rules: &Rules, ids: &mut Ids
             None => Turn { side, parts: Vec::new() },
         };
         push_heard(message, rules, &mut turn, &mut calls);
-        // A message of nothing but results leaves no turn of its own.
+        // A message that contains only results has no turn of its own.
         if !turn.parts.is_empty() {
             behind.push(turn);
         }
@@ -529,7 +531,7 @@ fn turns_of<'m>(unit: &'m [Rc<Message>], at: usize, rules: &Rules, ids: &mut Ids
         }
         out.push(results);
     }
-    // With the results in front two turns of the user may have met.
+    // Merges adjacent user turns, which occur after results.
     for mut turn in behind {
         match out.last_mut().filter(|last| last.side == Side::User && turn.side == Side::User) {
             Some(last) => last.parts.append(&mut turn.parts),
@@ -550,14 +552,14 @@ fn answer<'m>(call: Open<'m>, rules: &Rules) -> Answer<'m> {
 }
 
 impl<'m> Answer<'m> {
-    /// Its text and its images and documents, for formats whose results hold them.
+    /// Returns its text, images and documents, for formats whose results can contain media.
     pub(super) fn each_part(&self) -> impl Iterator<Item = Part<'_>> {
         let text = Some(&*self.parts.text).filter(|text| !text.trim().is_empty());
         let text = text.map(|text| Part::Text { text: text.into(), mark: None, apart: true, data: None });
         text.into_iter().chain(self.parts.media.iter().filter_map(media))
     }
 
-    /// Its images and documents, for formats whose results are text.
+    /// Returns its images and documents, for formats whose results are text.
     fn following(&self) -> impl Iterator<Item = Part<'m>> {
         self.parts.media.iter().filter_map(|block| match media(block)? {
             Part::Image(image) => Some(Part::Image(Cow::Owned(image.into_owned()))),
@@ -576,7 +578,7 @@ fn media(block: &ContentBlock) -> Option<Part<'_>> {
 }
 
 impl Message {
-    /// The reasoning, for formats that send it back as it is.
+    /// Returns the reasoning, for formats that send it back unchanged.
     fn thoughts(&self) -> impl Iterator<Item = Part<'_>> {
         self.content.iter().filter_map(|block| match block {
             ContentBlock::Reasoning { text, .. } => Some(Part::Thought { text, signature: None }),
@@ -584,7 +586,7 @@ impl Message {
         })
     }
 
-    /// Whether the message holds the result of a tool that the provider ran.
+    /// Returns whether the message contains the result of a provider-side tool call.
     fn is_answered(&self, asked: &Value) -> bool {
         let id = str_at(asked, "id");
         let results = self.content.iter().filter_map(|block| match block {
@@ -656,7 +658,7 @@ fn push_said<'m>(
     }
 }
 
-/// Adds a message of the user or the system to a turn, and results to their calls.
+/// Adds a message of user or system to a turn, and its results to their calls.
 fn push_heard<'m>(message: &'m Message, rules: &Rules, turn: &mut Turn<'m>, calls: &mut [Open<'m>]) {
     let mut apart = true;
     for block in &message.content {
@@ -666,7 +668,7 @@ fn push_heard<'m>(message: &'m Message, rules: &Rules, turn: &mut Turn<'m>, call
             ContentBlock::Image(image) => push_own_text(image_notice(image).into(), &mut apart, turn),
             ContentBlock::Document(document) => turn.parts.push(Part::Document(Cow::Borrowed(document))),
             ContentBlock::Reasoning { .. } | ContentBlock::Provider(_) => {}
-            // Only the model calls tools.
+            // Calls in other messages become text, because only the model can make calls.
             ContentBlock::ToolUse(call) => {
                 let text =
                     format!("[call of {}: {}]", quote_name(&call.name), quote(&call.arguments.to_string()));
@@ -697,17 +699,17 @@ fn push_text<'m>(
 }
 
 fn push_own_text<'m>(text: Cow<'m, str>, apart: &mut bool, turn: &mut Turn<'m>) {
-    // Text of the runtime is never glued to text of others.
+    // Text of the runtime is never joined with other text.
     turn.parts.push(Part::Text { text, mark: None, apart: true, data: None });
     *apart = true;
 }
 
-/// Images and documents of the model's own turn are rejected everywhere.
+/// Adds a notice instead of an image or document in the model's turn, which every provider rejects.
 fn push_model_media(kind: &str, media_type: &str, apart: &mut bool, turn: &mut Turn<'_>) {
     push_own_text(format!("[{} {kind}]", quote_name(media_type)).into(), apart, turn);
 }
 
-/// Adds a result whose call is not in the model's turn before, as text.
+/// Adds a result without a matching call in the preceding model turn, as text.
 fn push_stray_result<'m>(name: Option<&str>, content: &Value, apart: &mut bool, turn: &mut Turn<'m>) {
     let name = quote_name(name.unwrap_or("tool"));
     let text = result_text(content);
@@ -718,7 +720,7 @@ fn push_stray_result<'m>(name: Option<&str>, content: &Value, apart: &mut bool, 
     );
 }
 
-/// Adds a block of a kind that this crate does not know: as it is where the format has it, else what can be said of it.
+/// Adds a block of an unknown type: unchanged if the format supports it, else as text.
 fn push_other<'m>(value: &'m Value, rules: &Rules, apart: &mut bool, turn: &mut Turn<'m>) {
     if rules.style.has_block(value, turn.side == Side::Model) {
         turn.parts.push(Part::Own(value));

@@ -1,5 +1,5 @@
-//! What only the provider reads travels with its turn: a reply is read, kept as a message, stored as JSON, and goes back as it came;
-//! another provider gets none of it.
+//! Tests that opaque provider data is sent back unchanged with its turn after it was parsed, stored as a message and
+//! serialized as JSON, and that other providers do not receive it.
 
 use harn_value::{Data as Value, json};
 
@@ -20,7 +20,7 @@ fn request(provider: &str, model: &str, style: WireStyle, more: Value) -> Reques
 
 fn read(request: &Request, body: &str, streamed: bool) -> Response {
     let (mut reader, mut events) = (ReplyReader::new(request, streamed), Vec::new());
-    // Cut anywhere: every byte for itself.
+    // Splits the body into single bytes, to test all chunk boundaries.
     body.as_bytes().iter().for_each(|byte| reader.feed(&[*byte], &mut events).unwrap());
     reader.finish(request, "application/json", &mut events).unwrap();
     let mut builder = ResponseBuilder::default();
@@ -36,7 +36,7 @@ fn sse(events: &[Value]) -> String {
         .collect()
 }
 
-/// The conversation with the turn, stored and read again, and results of its calls.
+/// Returns the conversation with the turn, serialized and parsed again, and with results of its calls.
 fn continued(style: WireStyle, response: &Response) -> Conversation {
     let mut talk = Conversation::from_json(&[json!({"role": "user", "content": "go"})]).unwrap();
     let stored = serde_json::to_string(&assistant_message(style, response)).unwrap();
@@ -47,7 +47,7 @@ fn continued(style: WireStyle, response: &Response) -> Conversation {
     talk
 }
 
-/// The body of the next request to a provider.
+/// Returns the body of the next request to a provider.
 fn next(request: &Request, talk: &Conversation) -> Value {
     encode(&Request { messages: talk.clone(), ..request.clone() }).unwrap().body.to_json()
 }
@@ -95,7 +95,7 @@ fn signatures_and_ids_of_gemini() {
         assert_eq!(sent["contents"][2]["parts"][1]["functionResponse"].get("id"), None);
         assert_left_out(WireStyle::Gemini, &talk, &["SIG-"]);
     }
-    // A call that another model made gets the signature that stands for none.
+    // A call that another model made gets the placeholder signature.
     let call = json!([{"id": "a", "function": {"name": "look", "arguments": "{}"}}]);
     let foreign = Conversation::from_json(&[
         json!({"role": "user", "content": "go"}),
@@ -151,7 +151,7 @@ fn blocks_of_claude() {
         let talk = continued(WireStyle::Anthropic, &response);
         assert_eq!(next(&request, &talk)["messages"][1]["content"], content, "streamed {streamed}");
         assert_left_out(WireStyle::Anthropic, &talk, &["SIG-", "RED", "srvtoolu_1"]);
-        // Without thinking only the reasoning stays away.
+        // Without thinking, only the reasoning is left out.
         let plain = Request { thinking: crate::options::Thinking::Disabled, ..request.clone() };
         let kinds: Vec<Value> = next(&plain, &talk)["messages"][1]["content"]
             .as_array()
@@ -195,7 +195,7 @@ fn reasoning_of_openai_style_servers() {
         assert_eq!(sorted(&turn["reasoning_details"]), sorted(&details), "stream {is_stream}");
         assert_eq!(turn["tool_calls"][0]["extra_content"], call["extra_content"]);
         assert_left_out(WireStyle::OpenAiChat, &talk, &["SIG", "ENC"]);
-        // Behind the gateway another vendor's model is another provider.
+        // Behind a gateway, another vendor's model is another provider.
         let other = request("openrouter", "google/gemini-2.5-pro", WireStyle::OpenAiChat, json!({}));
         assert!(!next(&other, &talk).to_string().contains("SIG"));
     }
@@ -256,11 +256,11 @@ fn reasoning_of_bedrock() {
     assert_eq!(sent["messages"][1]["content"], content);
     assert_eq!(sent["additionalModelRequestFields"]["thinking"]["type"], "enabled");
     assert_left_out(WireStyle::Bedrock, &talk, &["SIG", "RED"]);
-    // Without thinking Claude gets the call alone; other models reason by themselves.
+    // Without thinking, Claude receives only the call; other models reason by default.
     assert_eq!(next(&request(claude, json!({})), &talk)["messages"][1]["content"], json!([call]));
     let talk = continued(WireStyle::Bedrock, &read(&request("deepseek.r1-v1:0", json!({})), &body, false));
     assert_eq!(next(&request("deepseek.r1-v1:0", json!({})), &talk)["messages"][1]["content"], content);
-    // A loop that was begun without thinking continues without it.
+    // A loop that started without thinking continues without it.
     let calls = json!([{"id": "a", "function": {"name": "look", "arguments": "{}"}}]);
     let begun = Conversation::from_json(&[
         json!({"role": "user", "content": "go"}),

@@ -1,4 +1,4 @@
-//! The body of a reply, chunk by chunk, whether it turns out to be a stream or one JSON value.
+//! Reads the body of a reply chunk by chunk, whether it is a stream or a single JSON value.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,15 +22,15 @@ pub struct ReplyReader {
     stream: StreamState,
     mode: Mode,
     limit: usize,
-    /// Bytes of a reply in one piece, or the head of a stream for error messages.
+    /// Bytes of a reply in one piece, or the start of a stream for error messages.
     buffer: Vec<u8>,
-    /// Most bytes of that head.
+    /// The maximum size of that start in bytes.
     head: usize,
-    /// Bytes of a stream so far.
+    /// Bytes of a stream read so far.
     taken: usize,
 }
 
-/// How far the messages of a stream have been read.
+/// The state of a stream's messages.
 struct StreamState {
     provider: String,
     framing: Framing,
@@ -43,15 +43,15 @@ struct StreamState {
     halves: Halves,
 }
 
-/// Characters outside the basic plane whose halves came in two pieces of a stream, as some servers cut their JSON.
+/// Surrogate pairs that arrive in two messages of a stream, as some servers split their JSON inside characters.
 #[derive(Default)]
 struct Halves {
     any: bool,
-    /// The first half of what is open, by the text that it belongs to.
+    /// The pending high surrogate of each text.
     open: BTreeMap<Strand, u32>,
 }
 
-/// A text of a reply that comes in pieces.
+/// A text of a reply that arrives in fragments.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Strand {
     Text,
@@ -59,11 +59,11 @@ enum Strand {
     Call(usize),
 }
 
-/// Where halves stand for the moment: characters for private use that nobody uses.
+/// The start of a private-use range into which surrogates are mapped temporarily.
 const HALVES: u32 = 0x10_F000;
 
 impl Halves {
-    /// Parses a message with halves in it, which no JSON parser takes.
+    /// Maps unpaired surrogates, which JSON parsers reject, to private-use characters.
     fn mark(&mut self, text: &str) -> Option<String> {
         let mark = |code: u32, out: &mut String| {
             out.push(char::from_u32(HALVES + code - 0xD800).unwrap_or(char::REPLACEMENT_CHARACTER));
@@ -73,7 +73,7 @@ impl Halves {
         Some(marked)
     }
 
-    /// Puts halves together. One without its other half is U+FFFD.
+    /// Joins surrogate pairs. An unpaired surrogate becomes U+FFFD.
     fn join(&mut self, events: &mut [StreamEvent]) {
         if !self.any {
             return;
@@ -110,7 +110,7 @@ impl Halves {
         }
     }
 
-    /// Ends the reply: what is still open has no other half.
+    /// Ends the reply: pending surrogates remain unpaired.
     fn finish(&mut self, out: &mut Vec<StreamEvent>) {
         let lost = || char::REPLACEMENT_CHARACTER.to_string();
         out.extend(std::mem::take(&mut self.open).into_keys().map(|strand| match strand {
@@ -121,7 +121,7 @@ impl Halves {
     }
 }
 
-/// The tools of a request whose names differ on the wire: that name, and their own.
+/// The tools whose names differ on the wire: wire name and original name.
 struct Names(Vec<(String, String)>);
 
 impl Names {
@@ -134,7 +134,7 @@ impl Names {
         Names(request.tools.iter().filter_map(name).collect())
     }
 
-    /// Gives tools their own names back.
+    /// Restores the original tool names.
     fn restore(&self, events: &mut [StreamEvent]) {
         if self.0.is_empty() {
             return;
@@ -156,14 +156,14 @@ impl Names {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// Nothing but blanks so far.
+    /// Only whitespace so far.
     Unknown,
     Stream,
     Whole,
 }
 
 impl ReplyReader {
-    /// Makes a reader for the reply to `request`; `streamed` tells whether a stream was asked for.
+    /// Creates a reader for the reply to `request`; `streamed` says whether a stream was requested.
     pub fn new(request: &Request, streamed: bool) -> Self {
         let framing = request.route.style.framing();
         ReplyReader {
@@ -191,7 +191,7 @@ impl ReplyReader {
         }
     }
 
-    /// Returns whether the reply is finished and the connection can be closed.
+    /// Returns whether the reply is complete, so that the connection can be closed.
     pub fn is_over(&self) -> bool {
         self.stream.over
     }
@@ -212,10 +212,10 @@ impl ReplyReader {
         error
     }
 
-    /// Takes a chunk of the body and appends the events it completes.
+    /// Processes a chunk of the body and appends the events that it completes.
     ///
     /// # Errors
-    /// The stream reports an error, is malformed, or too long.
+    /// The stream reports an error, is malformed, or is too long.
     pub fn feed(&mut self, chunk: &[u8], out: &mut Vec<StreamEvent>) -> Result<(), LlmError> {
         if self.stream.over {
             return Ok(());
@@ -223,7 +223,7 @@ impl ReplyReader {
         let mut chunk = chunk;
         let is_binary = self.stream.framing == Framing::EventStream;
         if self.mode == Mode::Unknown && is_binary {
-            // A length of less than 16 MiB; anything else is text.
+            // A message of less than 16 MiB starts with a zero byte; anything else is text.
             match chunk.first() {
                 None => return Ok(()),
                 Some(0) => self.mode = Mode::Stream,
@@ -264,7 +264,7 @@ impl ReplyReader {
     /// Ends the body.
     ///
     /// # Errors
-    /// The reply is not complete or not of the format.
+    /// The reply is incomplete or not in the format.
     pub fn finish(
         &mut self,
         request: &Request,
@@ -279,7 +279,7 @@ impl ReplyReader {
             let replaced = Node::parse(&text).err().and_then(|_| without_lone_surrogates(&text));
             let text = replaced.map_or(text, Cow::Owned);
             let value = Node::parse(&text).map_err(|e| {
-                // A value cut short is a broken connection, not another language.
+                // A truncated value is a connection failure, not another format.
                 if e.is_eof() && self.started_as_json(&text) {
                     self.broken_off("the JSON body ends early")
                 } else {
@@ -292,7 +292,8 @@ impl ReplyReader {
                 }
             })?;
             let events = read_reply(request, &value).map_err(|error| {
-                // What an error shows of the reply is cut: it is made again of a reply without keys.
+                // An error quotes a truncated part of the reply, so it is created again from a reply with redacted
+                // keys.
                 let hidden = request.route.hide(&text);
                 let again = Node::parse(&hidden).ok().and_then(|value| read_reply(request, &value).err());
                 again.unwrap_or(error)
@@ -346,7 +347,7 @@ impl StreamState {
         self.secrets.iter().fold(text.to_string(), |text, secret| secret.redact(&text))
     }
 
-    /// Takes a message, unless the reply is over or has failed.
+    /// Decodes a message, unless the reply is complete or has failed.
     fn message(&mut self, text: &str, out: &mut Vec<StreamEvent>, read: &mut Result<(), LlmError>) {
         if self.over || read.is_err() {
             return;
@@ -379,9 +380,9 @@ impl StreamState {
                         }
                     }
                 }
-                // Words that servers keep a connection alive with. A line protocol has none.
+                // Ignores keep-alive messages that are not JSON. The line protocol has none.
                 Err(_) if self.framing == Framing::Sse && !text.contains(['{', '}', '[', ']', '"']) => {}
-                // A piece of the reply is lost. Without it the rest would pass for the whole.
+                // A part of the reply is lost, and the remaining text must not be mistaken for the whole reply.
                 Err(e) => {
                     let error = line_error(&self.provider, self.framing, &e, &self.hide(text));
                     *read = Err(error.with_usage(self.usage));
@@ -392,7 +393,8 @@ impl StreamState {
     }
 }
 
-/// The error of a message that is not valid JSON. It is the connection's: another attempt may bring a whole reply.
+/// Creates the error of a message that is not valid JSON. It is treated as a connection failure, because a retry may
+/// succeed.
 fn line_error(provider: &str, framing: Framing, error: &serde_json::Error, text: &str) -> LlmError {
     match framing {
         Framing::Lines => ollama::line_error(provider, error, text),

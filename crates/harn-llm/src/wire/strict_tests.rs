@@ -1,5 +1,5 @@
-//! Whatever a conversation holds, the request is one that the provider accepts: random histories against the published rules of
-//! each format.
+//! Tests that the request is valid for the provider whatever a conversation contains: random histories against the
+//! published rules of each format.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use crate::conversation::Conversation;
 use crate::request::Request;
 use crate::sample;
 
-/// A provider, a model and its format.
+/// A provider, a model and its wire format.
 struct Wire {
     provider: &'static str,
     model: &'static str,
@@ -129,7 +129,7 @@ fn message() -> impl Strategy<Value = Value> {
 
 type Requests = Rc<Vec<(Wire, Request)>>;
 
-/// A request of each format with tools, thinking and a prefill or without.
+/// Returns a request of each format; the bits of `more` add tools, thinking and a prefill.
 fn requests(more: u8) -> Requests {
     thread_local! {
         static MADE: RefCell<HashMap<u8, Requests>> = RefCell::default();
@@ -172,17 +172,18 @@ fn body(request: &Request, messages: Conversation) -> Result<super::WireRequest,
     encode(&Request { messages, ..request.clone() })
 }
 
-/// How many bodies of each format go to `make wire-types`.
+/// Returns the number of bodies of each format that are recorded for `make wire-types`.
 fn recorded() -> u32 {
     std::env::var("HARN_WIRE_HISTORIES").ok().and_then(|count| count.parse().ok()).unwrap_or(300)
 }
 
-/// Histories per format.
+/// Returns the number of histories per format.
 fn histories() -> u32 {
     recorded().max(5000)
 }
 
-/// 5,000 histories for each provider and model, or `HARN_WIRE_HISTORIES` if that is more; `--nocapture` prints the count.
+/// Tests 5,000 histories per provider and model, or `HARN_WIRE_HISTORIES` if that is more; `--nocapture` prints the
+/// count.
 #[test]
 fn any_history_is_a_valid_request() {
     use proptest::test_runner::TestRunner;
@@ -197,7 +198,7 @@ fn any_history_is_a_valid_request() {
             let written = written.unwrap();
             let (body, target) = (written.body.to_json(), target(&written.url));
             let broken = Api::of(&target).and_then(|api| of_conversation(api, &target, &body));
-            // A reply that is begun for the model is the caller's own; some models reject it.
+            // The caller is responsible for a prefill, which some models reject.
             let broken = broken.filter(|broken| broken.rule != "ends_with_model" || !has_prefill(more));
             prop_assert!(
                 broken.is_none(),
@@ -239,7 +240,7 @@ fn record_history(wire: &Wire, url: &str, body: &Value) {
 }
 
 proptest! {
-    /// What was written before, by whom and of how much, does not show.
+    /// Serialization does not depend on what was cached earlier, by which clone and for how many messages.
     #[test]
     fn what_is_kept_of_a_conversation_changes_nothing(
         messages in prop::collection::vec(message(), 1..12),
@@ -262,7 +263,7 @@ proptest! {
     }
 }
 
-/// The names of tools that a provider would reject are mapped, the same way everywhere, and mapped back in replies.
+/// Tool names that a provider would reject are mapped consistently in the request, and mapped back in replies.
 #[test]
 fn names_are_mapped_and_mapped_back() {
     let own = format!("files__{}", "read_the_whole_thing_".repeat(5));
@@ -283,7 +284,7 @@ fn names_are_mapped_and_mapped_back() {
     assert!(events.iter().any(|event| matches!(event, crate::event::StreamEvent::ToolCallStart { name: Some(name), .. } if *name == own)));
 }
 
-/// A turn of a long loop writes what is new, not what was written.
+/// A turn of a long loop serializes only the new messages.
 #[test]
 fn a_turn_writes_only_what_is_new() {
     let mut talk = Conversation::from_json(&[json!({"role": "user", "content": "go"})]).unwrap();

@@ -1,17 +1,17 @@
-//! The wire formats by name.
+//! The names of the wire formats.
 
 use harn_value::Data as Value;
 use serde::Deserialize;
 
 use crate::sse::Framing;
 
-/// The wire formats. Those that a provider may speak at its chat endpoint have a word in its table (`wire`).
+/// The wire formats. Those that a chat endpoint may use have a name for the provider's table (`wire`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 pub enum WireStyle {
     /// Anthropic Messages.
     #[serde(rename = "anthropic")]
     Anthropic,
-    /// OpenAI Chat Completions and its many relatives.
+    /// OpenAI Chat Completions and its many variants.
     #[serde(rename = "openai_chat")]
     OpenAiChat,
     /// OpenAI Responses.
@@ -20,7 +20,7 @@ pub enum WireStyle {
     /// Ollama's `/api/chat`.
     #[serde(rename = "ollama_chat")]
     OllamaChat,
-    /// Ollama's `/api/generate` with a prompt we render.
+    /// Ollama's `/api/generate` with a prompt rendered here.
     #[serde(skip)]
     OllamaRaw,
     /// Google's `generateContent`.
@@ -43,12 +43,12 @@ impl WireStyle {
         if endpoint.contains("/api/generate") { WireStyle::OllamaCompletion } else { WireStyle::Completion }
     }
 
-    /// Returns whether text is continued, not a conversation.
+    /// Returns whether the format continues a text instead of a conversation.
     pub(crate) fn is_completion(self) -> bool {
         matches!(self, WireStyle::Completion | WireStyle::OllamaCompletion)
     }
 
-    /// Returns the word that messages keep of the format they came in.
+    /// Returns the format name that messages store with provider data.
     pub(crate) fn word(self) -> &'static str {
         match self {
             WireStyle::Anthropic => "anthropic",
@@ -71,22 +71,23 @@ impl WireStyle {
         }
     }
 
-    /// Returns whether a tool's result holds images and documents. In other formats they follow the results.
+    /// Returns whether a tool result may contain images and documents. In other formats they come after the results.
     pub(crate) fn has_media_in_results(self) -> bool {
         matches!(self, WireStyle::Anthropic | WireStyle::Bedrock | WireStyle::OpenAiResponses)
     }
 
-    /// Returns whether a tool stands for a reply with a schema where the model has no format for it.
+    /// Returns whether a tool represents a structured reply for models without a reply format.
     pub(crate) fn has_reply_tool(self) -> bool {
         matches!(self, WireStyle::Anthropic | WireStyle::Bedrock)
     }
 
-    /// Returns whether system messages may stand in the message list.
+    /// Returns whether the message list may contain system messages.
     pub(crate) fn has_system_role(self) -> bool {
         !matches!(self, WireStyle::Anthropic | WireStyle::Gemini | WireStyle::Bedrock)
     }
 
-    /// Returns whether the format has a block, which this crate does not read, in turns of the model or the user.
+    /// Returns whether the format supports a block of a type that this crate does not know, in turns of the model or
+    /// the user.
     pub(crate) fn has_block(self, block: &Value, of_model: bool) -> bool {
         let kind = crate::json::str_at(block, "type").unwrap_or_default();
         match (self, of_model) {
@@ -117,7 +118,7 @@ impl WireStyle {
     }
 }
 
-/// The two shapes in which tool schemas travel and are recorded.
+/// The two shapes in which tool schemas are sent and recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolShape {
     /// `{name, description, input_schema}`.

@@ -1,11 +1,11 @@
-//! Taking `<think>` spans out of visible text, also when the tags are cut by chunk borders.
+//! Separates `<think>` spans from visible text, even if chunk boundaries split the tags.
 
 use crate::event::StreamEvent;
 
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
 
-/// A piece of text after splitting.
+/// A piece of split text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
     /// Visible.
@@ -26,23 +26,23 @@ impl From<Piece> for StreamEvent {
 /// Splits a stream of text into visible text and reasoning.
 #[derive(Debug, Default)]
 pub struct ThinkSplitter {
-    /// Text that may be the beginning of a tag.
+    /// Text that may be the start of a tag.
     held: String,
     inside: bool,
-    /// Whether visible text other than line ends was given out.
+    /// Whether visible text other than line breaks was emitted.
     started: bool,
-    /// Line ends at the very beginning: dropped when a span follows.
+    /// Line breaks at the very start, dropped if a span follows.
     leading: String,
     seen_span: bool,
-    /// Blanks at the end of reasoning: given out only when more reasoning follows.
+    /// Whitespace at the end of reasoning, emitted only if more reasoning follows.
     blanks: String,
     reasoned: bool,
 }
 
 impl ThinkSplitter {
-    /// Adds text and gives out what is certain by now.
+    /// Adds text and emits the part that is already certain.
     pub fn feed(&mut self, text: &str, out: &mut dyn FnMut(Piece)) {
-        // Text is put together only when a tag may be cut.
+        // Text is copied only when a tag may be split.
         let mut held = std::mem::take(&mut self.held);
         if held.is_empty() {
             held.push_str(self.feed_whole(text, out));
@@ -54,7 +54,7 @@ impl ThinkSplitter {
         self.held = held;
     }
 
-    /// Gives out what is certain of a text with nothing in front; returns the rest.
+    /// Emits the certain part of a text without held-back text before it; returns the rest.
     fn feed_whole<'t>(&mut self, text: &'t str, out: &mut dyn FnMut(Piece)) -> &'t str {
         let mut rest = text;
         loop {
@@ -74,7 +74,7 @@ impl ThinkSplitter {
         held
     }
 
-    /// Ends the text: what was held back is given out.
+    /// Ends the text and emits the text that was held back.
     pub fn finish(&mut self, out: &mut dyn FnMut(Piece)) {
         let held = std::mem::take(&mut self.held);
         self.give(&held, out);
@@ -122,12 +122,12 @@ impl ThinkSplitter {
     }
 }
 
-/// Finds a tag; most text has no `<` at all.
+/// Finds a tag. Most text contains no `<`, so that byte is searched first.
 fn find(text: &str, tag: &str) -> Option<usize> {
     memchr::memchr_iter(b'<', text.as_bytes()).find(|at| text[*at..].starts_with(tag))
 }
 
-/// Returns how many bytes at the end of `text` may begin `tag`.
+/// Returns the length of the suffix of `text` that may be the start of `tag`.
 fn held_back(text: &str, tag: &str) -> usize {
     let from = text.floor_char_boundary(text.len().saturating_sub(tag.len() - 1));
     text[from..].rfind('<').map_or(0, |at| {
@@ -136,7 +136,7 @@ fn held_back(text: &str, tag: &str) -> usize {
     })
 }
 
-/// Splits a whole text into (visible, reasoning).
+/// Splits a complete text into (visible, reasoning).
 pub fn split(text: &str) -> (String, String) {
     let mut splitter = ThinkSplitter::default();
     let (mut visible, mut reasoning) = (String::new(), String::new());

@@ -1,4 +1,4 @@
-//! What a wire format has written of a conversation, which the conversation keeps.
+//! The cached serialization of a conversation in a wire format.
 
 use std::collections::HashMap;
 
@@ -7,33 +7,34 @@ use bytes::Bytes;
 use super::out::Items;
 use crate::error::CallError;
 
-/// Bytes of a piece that is shared with requests; what is behind the last one is copied into each.
+/// The size in bytes of a piece that is shared between requests; the text after the last piece is copied into each
+/// request.
 const PIECE: usize = 8 << 10;
 
-/// Which format wrote, and under which circumstances.
+/// A digest of the wire format and the rules under which the messages were serialized.
 pub(super) type Key = u64;
 
-/// The beginning of a conversation as one format writes it: items of a JSON list.
+/// The serialization of the first messages of a conversation: items of a JSON list.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     pub(super) key: Key,
-    /// Pieces, each with the number of messages written up to its end.
+    /// Pieces, each with the number of messages serialized up to its end.
     pub(super) full: Vec<(usize, Bytes)>,
     pub(super) tail: Vec<u8>,
-    /// The number of messages written.
+    /// The number of messages serialized.
     pub(super) done: usize,
-    /// Digests of the ids of calls, each with the number of messages written with it.
+    /// Digests of call ids, each with the number of messages serialized when it was added.
     pub(super) ids: HashMap<u64, usize>,
 }
 
 impl Written {
-    /// Whether nothing was written.
+    /// Returns whether nothing is serialized.
     pub(crate) fn is_empty(&self) -> bool {
         self.done == 0
     }
 
-    /// The part that holds for the first `len` messages, whatever follows them. That a unit is over is known from the
-    /// message behind it, which has to be one of them.
+    /// Returns the part that is valid for the first `len` messages, whatever follows them. A unit ends only at the
+    /// message after it, so that message must be one of them.
     pub(crate) fn up_to(&self, len: usize) -> Written {
         let (key, known) = (self.key, len.saturating_sub(1));
         if self.done <= known {
@@ -46,10 +47,10 @@ impl Written {
         Written { key, full, tail: Vec::new(), done, ids }
     }
 
-    /// Adds what `write` writes of the messages up to `end`, with the ids of its calls.
+    /// Appends the output of `write` for the messages up to `end`, with the ids of their calls.
     ///
     /// # Errors
-    /// Those of `write`; nothing is added then.
+    /// Those of `write`; nothing is appended then.
     pub(super) fn add(
         &mut self,
         end: usize,
