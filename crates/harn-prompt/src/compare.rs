@@ -1,4 +1,4 @@
-//! Two assemblies side by side: what came, what went, and how many leading bytes they share.
+//! Compares two assemblies: added and removed fragments, and the length of the shared prefix.
 
 use std::collections::HashMap;
 
@@ -7,21 +7,21 @@ use harn_value::Data as Value;
 use crate::reduce::{Assembly, Provenance};
 use crate::value::object;
 
-/// What happened to a fragment between two assemblies.
+/// How a fragment differs between two assemblies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// In both texts with the same body, or in neither.
+    /// In both prompts with the same body, or in neither.
     Same,
-    /// In both texts with different bodies.
+    /// In both prompts with different bodies.
     Edited,
-    /// In the first text only.
+    /// In the first prompt only.
     Removed,
-    /// In the second text only.
+    /// In the second prompt only.
     Added,
 }
 
 impl Change {
-    /// Returns the word used in results.
+    /// Returns the name used in results.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -33,7 +33,7 @@ impl Change {
     }
 }
 
-/// One fragment in two assemblies. `None` means that it was never constructed there.
+/// One fragment in two assemblies. `None` means that it was not declared there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row<'a> {
     /// The fragment's id.
@@ -42,20 +42,20 @@ pub struct Row<'a> {
     pub left: Option<&'a Provenance>,
     /// Its entry in the second assembly.
     pub right: Option<&'a Provenance>,
-    /// What happened to it.
+    /// How it differs.
     pub change: Change,
 }
 
-/// The difference of two assemblies.
+/// The difference between two assemblies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference<'a> {
     /// One row per fragment of either side, in declaration order.
     pub rows: Vec<Row<'a>>,
-    /// Number of leading bytes that both texts share.
+    /// Number of leading bytes that both prompts share.
     pub shared_prefix: usize,
-    /// Length of the second text minus length of the first, in bytes.
+    /// Length of the second prompt minus length of the first, in bytes.
     pub byte_delta: i64,
-    /// The first fragment of the second text that is not part of the shared prefix.
+    /// The first fragment of the second prompt that is not part of the shared prefix.
     pub first_difference: Option<&'a str>,
 }
 
@@ -80,12 +80,12 @@ impl Difference<'_> {
     }
 }
 
-/// Compares two assemblies. Fragments are matched by id; equal ids in the order in which they occur.
+/// Compares two assemblies. Fragments are matched by id, and fragments with equal ids by their order.
 #[must_use]
 pub fn compare<'a>(left: &'a Assembly, right: &'a Assembly) -> Difference<'a> {
     let partners: HashMap<Key<'_>, &Provenance> = numbered(right).collect();
     let places: HashMap<Key<'_>, usize> = numbered(left).enumerate().map(|(i, (key, _))| (key, i)).collect();
-    // What only the second side has stands behind the fragment that precedes it there.
+    // A fragment that only the second assembly has comes after its predecessor there.
     let mut added: Vec<Vec<&Provenance>> = vec![Vec::new(); left.provenance.len() + 1];
     let mut behind = 0;
     for (key, entry) in numbered(right) {
@@ -112,7 +112,7 @@ pub fn compare<'a>(left: &'a Assembly, right: &'a Assembly) -> Difference<'a> {
     }
 }
 
-/// Returns the number of leading bytes that two texts share, never inside a character of either.
+/// Returns the number of leading bytes that two strings share, rounded down to a character boundary of both.
 #[must_use]
 pub fn shared_prefix(left: &str, right: &str) -> usize {
     let mut length = left.bytes().zip(right.bytes()).take_while(|(a, b)| a == b).count();
@@ -122,7 +122,7 @@ pub fn shared_prefix(left: &str, right: &str) -> usize {
     length
 }
 
-/// A fragment's id and which occurrence of it this is.
+/// A fragment's id and the number of its occurrence.
 type Key<'a> = (&'a str, usize);
 
 fn numbered(assembly: &Assembly) -> impl Iterator<Item = (Key<'_>, &Provenance)> {

@@ -1,4 +1,4 @@
-//! `prompt_explain`: the static system prompt of a set of options with the account of every fragment.
+//! `prompt_explain`: the static system prompt of a set of options, with the provenance of every fragment.
 
 use harn_value::{Data as Value, data::Map};
 
@@ -9,16 +9,16 @@ use crate::reduce::Assembly;
 use crate::stability::stability_report;
 use crate::value::{flag, names, object};
 
-/// An assembled prompt, and the same one without some tools when that was asked for.
+/// An assembled prompt, and optionally the same prompt without some tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// The prompt of the options as they are.
+    /// The prompt of the given options.
     pub assembly: Assembly,
     /// The prompt of the same options with the tools of `without` removed.
     pub without: Option<Without>,
 }
 
-/// The other half of a question "what would the prompt look like without these tools?".
+/// The prompt without some tools, for comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Without {
     /// The tools that were removed.
@@ -28,18 +28,18 @@ pub struct Without {
 }
 
 impl Explanation {
-    /// Compares the two prompts; `None` when the options had no `without`.
+    /// Compares the two prompts; `None` when the options have no `without`.
     #[must_use]
     pub fn difference(&self) -> Option<Difference<'_>> {
         self.without.as_ref().map(|without| compare(&self.assembly, &without.assembly))
     }
 }
 
-/// Assembles the static prompt of `options`. Calls no model and changes nothing; live rows (reminders, contracts of a
-/// call, displaced messages) are not part of it.
+/// Assembles the static prompt of `options`. Calls no model and changes nothing. Fragments of a live call (reminders,
+/// tool contracts, displaced messages) are not included.
 ///
 /// # Errors
-/// When the options are no dict, a prompt part has a wrong shape, or `without` is no list of names of tools among them.
+/// The options are not a dict, a prompt part has a wrong shape, or `without` is not a list of names of the given tools.
 pub fn explain(options: &Value) -> Result<Explanation, OptionError> {
     let Some(dict) = options.as_object() else {
         return Err(OptionError::NotADict {
@@ -65,7 +65,7 @@ pub fn explain(options: &Value) -> Result<Explanation, OptionError> {
     Ok(Explanation { assembly, without })
 }
 
-/// Returns options with the named tools taken out of `tools`, whether it is a list or a registry.
+/// Returns the options without the named tools in `tools`, which may be a list or a registry.
 fn without_tools(options: &Map<String, Value>, removed: &[String]) -> Map<String, Value> {
     let mut options = options.clone();
     let list = match options.get_mut("tools") {
@@ -81,9 +81,9 @@ fn without_tools(options: &Map<String, Value>, removed: &[String]) -> Map<String
 
 /// Returns the result dict of the builtin `prompt_explain`.
 ///
-/// It is `{system, fragments, included, excluded}`. With the option `without: [tool, ...]` it gains `without`
-/// (`{tools, system, fragments, included, excluded}`) and `difference`; with `detail: true` each fragment gains its
-/// byte range (`start`, `end`, nil when left out) and the result gains `stability`.
+/// It is `{system, fragments, included, excluded}`. With the option `without: [tool, ...]`, it also contains `without`
+/// (`{tools, system, fragments, included, excluded}`) and `difference`. With `detail: true`, each fragment also has its
+/// byte range (`start`, `end`, nil when excluded), and the result has `stability`.
 ///
 /// # Errors
 /// Those of [`explain`].
@@ -104,8 +104,8 @@ pub fn prompt_explain(options: &Value) -> Result<Value, OptionError> {
     Ok(result.into())
 }
 
-/// Returns the content of the transcript event `system_prompt`: `{content, hash, sha256, bytes}`, both hashes written as
-/// `sha256:<hex>`. `None` when the prompt is the one whose hash is `last`, so that an unchanged prompt is told once.
+/// Returns the content of the transcript event `system_prompt`: `{content, hash, sha256, bytes}`, both hashes in the
+/// form `sha256:<hex>`. Returns `None` when the hash equals `last`, so that an unchanged prompt is recorded once.
 #[must_use]
 pub fn system_prompt_record(content: &str, last: Option<&str>) -> Option<Value> {
     let hash = format!("sha256:{}", cache_key(content));
@@ -118,7 +118,7 @@ pub fn system_prompt_record(content: &str, last: Option<&str>) -> Option<Value> 
     (last != Some(hash.as_str())).then(|| object(record))
 }
 
-/// Returns `{system, fragments, included, excluded}`; with `detail` each fragment has its byte range too.
+/// Returns `{system, fragments, included, excluded}`; with `detail`, each fragment also has its byte range.
 #[must_use]
 pub fn assembly_json(assembly: &Assembly, detail: bool) -> Map<String, Value> {
     let entry = |p: &crate::reduce::Provenance| {

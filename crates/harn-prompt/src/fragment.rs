@@ -1,4 +1,4 @@
-//! The fragment: one contributor to the system prompt.
+//! Fragments, the parts of a system prompt.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use harn_value::Data as Value;
 
 use crate::value::object;
 
-/// Where in the prompt a fragment stands.
+/// The position of a fragment in the prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Bucket {
     /// Preamble, primary block, guidance, reminders.
     #[default]
     Before,
-    /// Appendix, suffix and what must stand at the very end.
+    /// Appendix, suffix and whatever must be at the very end.
     After,
 }
 
@@ -33,20 +33,20 @@ impl fmt::Display for Bucket {
     }
 }
 
-/// One contributor to the system prompt: a rendered body and the conditions under which it appears.
+/// One part of the system prompt: a rendered body and the conditions under which it is included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fragment {
-    /// Stable name, such as `host:system_preamble` or `tool:todo.guidance`. Need not be unique.
+    /// Name, such as `host:system_preamble` or `tool:todo.guidance`. Need not be unique.
     pub id: String,
-    /// Who contributed it: `host:<option>`, `primary`, `reminder`, `tool:<name>`, `profile:<id>`, ...
+    /// The contributor: `host:<option>`, `primary`, `reminder`, `tool:<name>`, `profile:<id>`, ...
     pub source: String,
-    /// Where it stands.
+    /// The position.
     pub bucket: Bucket,
-    /// Kept only when all of these tools are active.
+    /// Included only when all these tools are active.
     pub requires_tools: Vec<String>,
-    /// Kept only when all of these capability flags are set.
+    /// Included only when all these capability flags are set.
     pub requires_caps: Vec<String>,
-    /// Rendered text. White space around it does not count; a blank body is left out.
+    /// Rendered content. Surrounding whitespace is trimmed; a fragment with a blank body is excluded.
     pub body: String,
 }
 
@@ -63,21 +63,21 @@ impl Fragment {
         self
     }
 
-    /// Adds a tool that must be active.
+    /// Adds a required tool.
     #[must_use]
     pub fn requiring_tool(mut self, name: impl Into<String>) -> Self {
         self.requires_tools.push(name.into());
         self
     }
 
-    /// Adds a capability flag that must be set.
+    /// Adds a required capability flag.
     #[must_use]
     pub fn requiring_cap(mut self, flag: impl Into<String>) -> Self {
         self.requires_caps.push(flag.into());
         self
     }
 
-    /// Returns the dict form that the option `_system_fragments` takes.
+    /// Returns the dict form that the option `_system_fragments` accepts.
     #[must_use]
     pub fn to_json(&self) -> Value {
         object([

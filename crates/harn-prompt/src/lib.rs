@@ -1,20 +1,20 @@
-//! Prompt assembly: an ordered list of fragments becomes one system prompt, and every byte of it can be explained.
+//! Prompt assembly: combines an ordered list of fragments to one system prompt, and explains the origin of every byte.
 //!
-//! The crate is pure. It reads no file, no clock and no environment, calls no model and knows nothing of the VM: values
-//! come in as [`harn_value::Data`] (see [`value`] for what JSON cannot say) and prose comes in through [`Prose`].
+//! The crate is pure. It does not access files, clock or environment, calls no model and does not depend on the VM.
+//! Values are passed as [`harn_value::Data`] (see [`value`] for helpers), prompt templates through [`Prose`].
 //!
 //! Read in this order:
 //!
-//! | Module | Idea |
+//! | Module | Content |
 //! |---|---|
-//! | [`fragment`], [`mod@reduce`] | what a fragment is; the one function that makes text of a list of them |
-//! | [`options`] | the options of a call, turned into that list in a fixed order |
-//! | [`turn`] | the decomposed primary block of an agent's turn |
-//! | [`mod@explain`], [`mod@compare`], [`stability`], [`view`] | why a sentence is there, what would be there without a tool, for programs and for people |
-//! | [`reminder`] | fragments with a life span |
+//! | [`fragment`], [`mod@reduce`] | fragments, and the function that reduces a list of them to a prompt |
+//! | [`options`] | converts the options of a call to that list, in a fixed order |
+//! | [`turn`] | the primary block of an agent's turn, as separate fragments |
+//! | [`mod@explain`], [`mod@compare`], [`stability`], [`view`] | why a fragment is included, and how the prompt differs without a tool, for programs and users |
+//! | [`reminder`] | fragments with a limited lifetime |
 //! | [`layered`] | prompts from explicit layers |
-//! | [`mentions`] | the tools that a text speaks of |
-//! | [`untrusted`] | content from outside inside the frames of the runtime |
+//! | [`mentions`] | the tools that a prompt mentions |
+//! | [`untrusted`] | untrusted content inside the frames of the runtime |
 //!
 //! ```
 //! use harn_prompt::prompt_explain;
@@ -57,7 +57,7 @@ pub use reduce::{Assembly, Provenance, Reason, reduce};
 pub use stability::{Stability, StabilityReport, stability_report};
 pub use turn::{ToolListing, TurnError, TurnInput, turn_fragments, turn_system};
 
-/// The README, so that its example runs.
+/// Includes the README, so that its example is tested.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 pub struct Readme;

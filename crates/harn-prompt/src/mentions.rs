@@ -1,8 +1,8 @@
-//! The tools that a prompt speaks of.
+//! Finds the tools that a prompt mentions.
 
 use std::collections::HashSet;
 
-/// Words before a parenthesis that are no mention of a tool.
+/// Identifiers before a parenthesis that do not mention a tool.
 const COMMON: [&str; 14] = [
     "if",
     "for",
@@ -20,17 +20,18 @@ const COMMON: [&str; 14] = [
     "render_prompt",
 ];
 
-/// Whether a name that is no tool was probably meant as one.
+/// Returns whether a name that is not a known tool was probably meant as one.
 #[must_use]
 pub fn looks_like_a_tool(name: &str) -> bool {
     name.contains('_') || name.starts_with("tool") || name.starts_with("run")
 }
 
-/// The names that a text may mean as tools, each once: identifiers in front of a parenthesis or behind `<tool_call>`.
+/// Returns the names in a text that may refer to tools, without duplicates: identifiers before a parenthesis or after
+/// `<tool_call>`.
 #[must_use]
 pub fn mentions<'a>(text: &'a str) -> Vec<String> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    // A prompt may be long: each name is looked at once.
+    // A set keeps the time linear in the length of the prompt.
     let mut seen: HashSet<&str> = HashSet::new();
     let mut out: Vec<String> = Vec::new();
     let mut add = |name: &'a str| {
@@ -54,7 +55,7 @@ pub fn mentions<'a>(text: &'a str) -> Vec<String> {
     out
 }
 
-/// The text without fenced code.
+/// Returns the text without fenced code.
 #[must_use]
 pub fn outside_fences(text: &str) -> String {
     let mut inside = false;

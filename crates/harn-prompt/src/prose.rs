@@ -1,16 +1,16 @@
-//! Prose that a model reads comes from outside: template assets, rendered by whoever owns the template engine.
+//! Rendered prompt templates, supplied by the owner of the template engine.
 
 use std::collections::BTreeMap;
 
 use harn_value::{Data as Value, data::Map};
 
-/// An asset could not be rendered.
+/// A template asset that could not be rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("prompt asset `{asset}`: {cause}")]
 pub struct ProseError {
     /// The asset's name, such as `std/agent/prompts/progress_nudge.harn.prompt`.
     pub asset: String,
-    /// What went wrong.
+    /// The cause.
     pub cause: String,
 }
 
@@ -19,7 +19,7 @@ pub trait Prose {
     /// Renders the asset `name` (`std/...harn.prompt`) with `bindings`.
     ///
     /// # Errors
-    /// When there is no such asset or it does not render.
+    /// The asset does not exist or cannot be rendered.
     fn render(&self, name: &str, bindings: &Map<String, Value>) -> Result<String, ProseError>;
 }
 
@@ -32,7 +32,7 @@ where
     }
 }
 
-/// Prose from a table of finished texts: bindings are not looked at. For tests and for programs without templates.
+/// A table of rendered assets that ignores bindings. For tests and for programs without templates.
 #[derive(Clone, Debug, Default)]
 pub struct FixedProse {
     texts: BTreeMap<String, String>,
@@ -45,7 +45,7 @@ impl FixedProse {
         Self::default()
     }
 
-    /// Adds a text under an asset name.
+    /// Adds a rendered asset.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
         self.texts.insert(name.into(), text.into());

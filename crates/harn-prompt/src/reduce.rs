@@ -1,4 +1,4 @@
-//! The reducer: the one place where a system prompt is put together.
+//! The reducer: the only place where a system prompt is assembled.
 //!
 //! ```text
 //! fragments   a        b (needs tool x)   c [after]   d
@@ -15,10 +15,10 @@ use harn_value::Data as Value;
 use crate::fragment::{Bucket, Fragment};
 use crate::value::object;
 
-/// What stands between two fragments in the text.
+/// The separator between two fragments in the prompt.
 pub const SEPARATOR: &str = "\n\n";
 
-/// Why a fragment is in the text or not. The display form is part of the contract.
+/// Why a fragment is included or excluded. The display form is part of the contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The body is blank.
@@ -27,7 +27,7 @@ pub enum Reason {
     MissingTool(String),
     /// The first required capability flag that is not set.
     MissingCap(String),
-    /// Everything it requires is there; both empty means nothing was required.
+    /// All requirements are met; both lists are empty when there are none.
     Present {
         /// The required tools, all active.
         tools: Vec<String>,
@@ -37,7 +37,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Tells whether a fragment with this reason is in the text.
+    /// Returns whether a fragment with this reason is included.
     #[must_use]
     pub fn is_included(&self) -> bool {
         matches!(self, Self::Present { .. })
@@ -65,7 +65,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What became of one fragment.
+/// The provenance of one fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provenance {
     /// The fragment's id.
@@ -74,20 +74,20 @@ pub struct Provenance {
     pub source: String,
     /// The fragment's bucket.
     pub bucket: Bucket,
-    /// Why it is in the text or not.
+    /// Why it is included or excluded.
     pub reason: Reason,
-    /// Byte range of its body in [`Assembly::text`]; `None` when it was left out.
+    /// Byte range of its body in [`Assembly::text`]; `None` when it is excluded.
     pub range: Option<Range<usize>>,
 }
 
 impl Provenance {
-    /// Tells whether the fragment is in the text.
+    /// Returns whether the fragment is included.
     #[must_use]
     pub fn included(&self) -> bool {
         self.range.is_some()
     }
 
-    /// Returns the number of bytes the fragment has in the text, 0 when it was left out.
+    /// Returns the size of the fragment in the prompt in bytes, 0 when it is excluded.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.range.as_ref().map_or(0, ExactSizeIterator::len)
@@ -107,7 +107,7 @@ impl Provenance {
     }
 }
 
-/// A system prompt and the account of every fragment that was offered for it.
+/// A system prompt and the provenance of every declared fragment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Assembly {
     /// The system prompt; `None` when nothing was included.
@@ -117,37 +117,37 @@ pub struct Assembly {
 }
 
 impl Assembly {
-    /// Returns the text, empty when there is none.
+    /// Returns the prompt, empty when there is none.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.text.as_deref().unwrap_or("")
     }
 
-    /// Returns the body that `entry` has in the text, empty when it was left out.
+    /// Returns the body of `entry` in the prompt, empty when it is excluded.
     #[must_use]
     pub fn body(&self, entry: &Provenance) -> &str {
         entry.range.clone().and_then(|range| self.as_str().get(range)).unwrap_or("")
     }
 
-    /// Returns the number of fragments in the text.
+    /// Returns the number of included fragments.
     #[must_use]
     pub fn included(&self) -> usize {
         self.provenance.iter().filter(|p| p.included()).count()
     }
 
-    /// Returns the number of fragments that were left out.
+    /// Returns the number of excluded fragments.
     #[must_use]
     pub fn excluded(&self) -> usize {
         self.provenance.len() - self.included()
     }
 
-    /// Iterates over the included entries in the order in which they stand in the text.
+    /// Iterates over the included entries in the order of the prompt.
     pub fn in_text_order(&self) -> impl Iterator<Item = &Provenance> {
         let of = |bucket| self.provenance.iter().filter(move |p| p.included() && p.bucket == bucket);
         of(Bucket::Before).chain(of(Bucket::After))
     }
 
-    /// Finds the entry whose body covers `offset`; `None` between two fragments and behind the end.
+    /// Returns the entry whose body contains `offset`; `None` between two fragments and after the end.
     #[must_use]
     pub fn at(&self, offset: usize) -> Option<&Provenance> {
         self.provenance.iter().find(|p| p.range.as_ref().is_some_and(|r| r.contains(&offset)))
@@ -156,9 +156,9 @@ impl Assembly {
 
 /// Reduces an ordered list of fragments to a system prompt.
 ///
-/// Each fragment is decided by itself, in list order; the text is the bodies of the included `before` fragments, then of
-/// the included `after` ones, joined by one blank line. Equal input gives equal bytes. The text is written in one
-/// allocation of exactly its length.
+/// Each fragment is included or excluded independently. The prompt consists of the bodies of the included `before`
+/// fragments and then those of the included `after` fragments, in list order, joined by blank lines. Equal inputs
+/// produce equal bytes. The prompt is written with a single allocation of its exact length.
 #[must_use]
 pub fn reduce(fragments: &[Fragment], tools: &BTreeSet<String>, caps: &BTreeSet<String>) -> Assembly {
     let mut provenance: Vec<Provenance> = fragments

@@ -1,7 +1,7 @@
-//! Prefix stability: which fragments may change from turn to turn, and how much of the prompt stands before the first.
+//! Prefix stability: which fragments may change between turns, and how much of the prompt precedes the first of them.
 //!
-//! Providers cache a prompt by its leading bytes. Whatever changes early makes everything behind it expensive, so the
-//! report says where the first fragment stands that a next turn may change.
+//! Providers cache a prompt by its leading bytes. A fragment that changes makes everything after it uncacheable, so the
+//! report contains the position of the first fragment that may change.
 
 use std::ops::Range;
 
@@ -16,14 +16,14 @@ use crate::value::object;
 pub enum Stability {
     /// The same in every turn.
     Fixed,
-    /// Changes when the set of active tools, skills or capabilities does.
+    /// Changes with the set of active tools, skills or capabilities.
     WithScope,
     /// May change in every turn.
     EachTurn,
 }
 
 impl Stability {
-    /// Returns the word used in results.
+    /// Returns the name used in results.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -33,7 +33,7 @@ impl Stability {
         }
     }
 
-    /// Classifies a fragment by its id, its source and what it requires.
+    /// Classifies a fragment by its id, its source and its requirements.
     #[must_use]
     pub fn of(fragment: &Fragment) -> Self {
         classify(&fragment.id, &fragment.source, !fragment.requires_tools.is_empty())
@@ -45,7 +45,7 @@ impl Stability {
     }
 }
 
-/// Capabilities do not count as a gate that moves: they come from options and the project, not from the turn.
+/// Required capabilities do not make a fragment changeable: they come from options and the project, not from the turn.
 fn classify(id: &str, source: &str, gated_on_tools: bool) -> Stability {
     match (id, source) {
         ("primary:recitation", _) | (_, "reminder" | "message" | "transcript") => Stability::EachTurn,
@@ -57,29 +57,29 @@ fn classify(id: &str, source: &str, gated_on_tools: bool) -> Stability {
     }
 }
 
-/// One fragment of the text and how often it may change.
+/// One fragment of the prompt and how often it may change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StableSpan {
     /// The fragment's id.
     pub id: String,
-    /// Its byte range in the text.
+    /// Its byte range in the prompt.
     pub range: Range<usize>,
     /// How often it may change.
     pub stability: Stability,
 }
 
-/// The stability of a whole text.
+/// The stability of a whole prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StabilityReport {
-    /// The fragments of the text in text order.
+    /// The fragments in the order of the prompt.
     pub spans: Vec<StableSpan>,
-    /// Bytes before the first fragment that is not fixed; the whole length when all are.
+    /// Bytes before the first fragment that is not fixed; the whole length when all are fixed.
     pub stable_prefix_bytes: usize,
-    /// Length of the text in bytes.
+    /// Length of the prompt in bytes.
     pub total_bytes: usize,
     /// Id of the first fragment that is not fixed.
     pub first_change: Option<String>,
-    /// Ids of fixed fragments that stand behind one that changes, and so fall out of a provider's prefix cache with it.
+    /// Ids of fixed fragments after the first one that may change. They cannot be part of a cached prefix either.
     pub fixed_behind_change: Vec<String>,
 }
 
@@ -112,7 +112,7 @@ impl StabilityReport {
     }
 }
 
-/// Reports which part of an assembly a next turn leaves as it is.
+/// Reports which part of an assembly is the same in the next turn.
 #[must_use]
 pub fn stability_report(assembly: &Assembly) -> StabilityReport {
     let spans: Vec<StableSpan> = assembly

@@ -1,6 +1,6 @@
-//! The decomposed primary block of an agent's turn: `agent_build_turn_system_fragments` and its joined form.
+//! The primary block of an agent's turn as separate fragments: `agent_build_turn_system_fragments` and its joined form.
 //!
-//! The iteration number is not an input: it would change the prompt's leading bytes in every turn.
+//! The iteration number is not an input, because it would change the prompt's leading bytes in every turn.
 
 use harn_value::{Data as Value, data::Map};
 
@@ -12,13 +12,13 @@ use crate::reduce::SEPARATOR;
 use crate::untrusted::{quote, quote_frames, quote_name, without_controls};
 use crate::value::{flag, names, object, present, text};
 
-/// The sentinel of a loop that names none.
+/// The default sentinel of a loop.
 pub const DEFAULT_SENTINEL: &str = "##DONE##";
 
-/// The block of a turn could not be built.
+/// An error while building the block of a turn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TurnError {
-    /// The options are no dict.
+    /// The options are not a dict.
     #[error("{function}: options must be a dict, got {got}")]
     NotADict {
         /// The function that was called.
@@ -29,12 +29,12 @@ pub enum TurnError {
     /// A fragment of the caller has a wrong shape.
     #[error(transparent)]
     Option(#[from] crate::options::OptionError),
-    /// An asset did not render.
+    /// A template asset could not be rendered.
     #[error(transparent)]
     Prose(#[from] ProseError),
 }
 
-/// The tools of a turn as text, for the contract of text-format loops. Made by the crate that knows tool schemas.
+/// The tools of a turn as text, for the contract of text-format loops. Created by the crate that knows tool schemas.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolListing {
     /// `type Name = ...;` lines of shared types.
@@ -43,23 +43,23 @@ pub struct ToolListing {
     pub expanded: String,
     /// One-line bullets of compact tools.
     pub compact: String,
-    /// Deferred tools to be listed by name and first sentence (`tool_search.include_stub_listing`).
+    /// Deferred tools to be listed with name and first sentence (`tool_search.include_stub_listing`).
     pub deferred: Vec<(String, String)>,
 }
 
-/// What a turn's primary block is made of.
+/// The inputs of a turn's primary block.
 #[derive(Clone, Copy, Debug)]
 pub struct TurnInput<'a> {
-    /// The loop's options. `active_skills` holds the entries of the active skills, `recitation` is already evaluated,
-    /// `tool_format` resolved, and `done_sentinel` present only when the caller of the loop set it.
+    /// The loop's options. `active_skills` contains the entries of the active skills, `recitation` is already
+    /// evaluated, `tool_format` is resolved, and `done_sentinel` is only present if the caller of the loop set it.
     pub options: &'a Value,
-    /// The system text stored with the session; see [`session_system`].
+    /// The system prompt stored with the session; see [`session_system`].
     pub session_system: Option<&'a str>,
-    /// The loop's active tools as text; only read by text-format loops.
+    /// The loop's active tools as text; only used by text-format loops.
     pub listing: &'a ToolListing,
 }
 
-/// Returns the system text stored with a session that is given as a transcript dict: `system`, else `metadata.system`.
+/// Returns the system prompt stored with a session, given as a transcript dict: `system`, else `metadata.system`.
 #[must_use]
 pub fn session_system(session: &Value) -> Option<&str> {
     let dict = session.as_object()?;
@@ -68,11 +68,11 @@ pub fn session_system(session: &Value) -> Option<&str> {
 
 /// Builds the fragments of a turn's primary block, in order, without blank ones.
 ///
-/// A list in `_system_fragments` takes the place of the system text and the context profile, as in a single call. What the
-/// turn itself needs follows, unless the list has an entry of that id already.
+/// A list in `_system_fragments` replaces the system prompt and the context profile, as in a single call. The fragments
+/// of the turn itself follow, except those whose id is already in the list.
 ///
 /// # Errors
-/// When the options are no dict, a fragment has a wrong shape or an asset does not render.
+/// The options are not a dict, a fragment has a wrong shape, or an asset cannot be rendered.
 pub fn turn_fragments(input: &TurnInput<'_>, prose: &dyn Prose) -> Result<Vec<Fragment>, TurnError> {
     let Some(options) = input.options.as_object() else {
         return Err(TurnError::NotADict {
@@ -119,8 +119,8 @@ pub fn turn_fragments(input: &TurnInput<'_>, prose: &dyn Prose) -> Result<Vec<Fr
     Ok(given)
 }
 
-/// Joins the bodies of [`turn_fragments`] with blank lines: the assembled prompt without host parts, when nothing is
-/// gated out and no entry stands in the bucket `after`.
+/// Joins the bodies of [`turn_fragments`] with blank lines. The result is the assembled prompt without host parts,
+/// provided that all conditions are met and no fragment is in the bucket `after`.
 ///
 /// # Errors
 /// Those of [`turn_fragments`].
@@ -129,7 +129,7 @@ pub fn turn_system(input: &TurnInput<'_>, prose: &dyn Prose) -> Result<String, T
     Ok(fragments.iter().map(|fragment| fragment.body.trim()).collect::<Vec<_>>().join(SEPARATOR))
 }
 
-/// What the options say about the loop.
+/// The settings of the loop, from its options.
 struct Turn {
     has_tools: bool,
     native: bool,
@@ -233,7 +233,7 @@ fn has_ledger(options: &Map<String, Value>) -> bool {
     present(options, "task_ledger").is_some() || present(options, "deliverables").is_some()
 }
 
-/// Adds the list of tools that a search can bring up.
+/// Adds the list of tools that a search can find.
 fn with_stubs(
     body: String,
     options: &Map<String, Value>,
@@ -278,7 +278,7 @@ fn base_system(options: &Map<String, Value>, stored: Option<&str>) -> Option<Str
     given.or_else(|| stored.filter(|_| !host::any(options)).map(str::to_owned))
 }
 
-/// Renders what MCP servers said about themselves when they were initialised, marked as advisory.
+/// Renders the instructions that MCP servers sent when they were initialized, marked as advisory.
 fn mcp_advisory(options: &Map<String, Value>, prose: &dyn Prose) -> Result<String, ProseError> {
     if !flag(options, "mcp_initialize_advisory") {
         return Ok(String::new());
@@ -313,7 +313,7 @@ struct Skill<'a> {
     entry: &'a Map<String, Value>,
 }
 
-/// Reads skill entries from a list or a registry `{skills: [...]}`; entries without a name are skipped.
+/// Parses skill entries from a list or a registry `{skills: [...]}`; skips entries without a name.
 fn skills(value: Option<&Value>) -> Vec<Skill<'_>> {
     let list = match value {
         Some(Value::Array(list)) => list.as_slice(),
@@ -387,7 +387,7 @@ fn skill_catalog(
     skill_catalog_text(&entries, CATALOG_BUDGET, prose)
 }
 
-/// Characters that a skill catalog may have when nobody says otherwise.
+/// The default size of a skill catalog, in characters.
 pub(crate) const CATALOG_BUDGET: usize = 2000;
 
 /// One line of the catalog of loadable skills.
@@ -397,7 +397,7 @@ pub struct CatalogEntry {
     pub id: String,
     /// The short description.
     pub description: String,
-    /// When the skill is worth loading; may be empty.
+    /// When to load the skill; may be empty.
     pub when_to_use: String,
 }
 
@@ -413,11 +413,11 @@ impl CatalogEntry {
     }
 }
 
-/// Renders the catalog of loadable skills (`render_always_on_catalog`): sorted by id, cut to `budget` characters, with a
-/// count of what was left out; `(none)` without entries.
+/// Renders the catalog of loadable skills (`render_always_on_catalog`): sorted by id, limited to `budget` characters,
+/// with the number of omitted skills; `(none)` without entries.
 ///
 /// # Errors
-/// When the asset `skill_catalog_intro` does not render.
+/// The asset `skill_catalog_intro` cannot be rendered.
 pub fn skill_catalog_text(
     entries: &[CatalogEntry],
     budget: usize,

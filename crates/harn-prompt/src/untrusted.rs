@@ -1,22 +1,22 @@
-//! Untrusted content inside the frames that the runtime writes.
+//! Quotes untrusted content inside the frames that the runtime writes.
 //!
-//! Results of tools, names that a model made up, files, pages, replies of servers and descriptions of skills are put into
+//! Tool results, names invented by a model, files, pages, server replies and skill descriptions are inserted into
 //! messages between marks of the runtime: `<runtime_feedback>`, `[result of NAME]`, `[user]` lines of a summary,
-//! `<|im_start|>` of a chat template. The functions of this module take from such text the power to close a frame or to
-//! begin one. Everything else stays byte for byte. Each is linear in the length of the text, and quoting twice changes nothing.
+//! `<|im_start|>` of a chat template. The functions of this module prevent such content from closing or opening a
+//! frame. All other bytes are unchanged. Each function takes linear time and is idempotent.
 //!
 //! | Function | For content in |
 //! |---|---|
-//! | [`quote`] | results of tools, feedback, reminders, descriptions |
+//! | [`quote`] | tool results, feedback, reminders, descriptions |
 //! | [`quote_name`] | one line of a frame: names of tools, skills and files |
 //! | [`quote_frames`] | text of the program, which may show tags of replies |
 //! | [`quote_element`] | an XML element such as `<artifact>` |
-//! | [`quote_summary`], [`quote_speech`] | lines that begin with a role: `[user] ...`, `USER: ...` |
+//! | [`quote_summary`], [`quote_speech`] | lines that start with a role: `[user] ...`, `USER: ...` |
 //! | [`quote_tokens`] | a chat template that the runtime renders |
 
 use std::borrow::Cow;
 
-/// Names of the tags by which runtime and model talk to each other.
+/// Names of the tags with which runtime and model communicate.
 pub const TAGS: [&str; 8] = [
     "runtime_feedback",
     "runtime_injection",
@@ -34,23 +34,23 @@ pub const RESULTS: &str = "<runtime_feedback kind=\"tool_results\"";
 /// The tags that only the runtime writes.
 const FRAMES: [&str; 3] = ["runtime_feedback", "runtime_injection", "system-reminder"];
 
-/// Roles that begin a line of a summary.
+/// Roles at the start of a line of a summary.
 const ROLES: [&str; 7] = ["user", "assistant", "system", "developer", "tool_result", "tool", "function"];
 
-/// The starts of lines that lose their meaning, besides tags.
+/// The line starts that are escaped, in addition to tags.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Heads {
     None,
     /// `[result of NAME]` and `[end of NAME result]`.
     Results,
-    /// Those of results, `[user] ...` and `[auto-compacted ...`.
+    /// `Results`, `[user] ...` and `[auto-compacted ...`.
     Summary,
-    /// Those of results, and `USER: ...`.
+    /// `Results` and `USER: ...`.
     Speech,
 }
 
-/// Quotes content of a frame: the `<` of an opening or closing tag of [`TAGS`] becomes `&lt;`, and a line that begins as
-/// `[result of NAME]` or `[end of NAME result]` gets a leading `\`.
+/// Quotes content of a frame: the `<` of an opening or closing tag of [`TAGS`] becomes `&lt;`, and a line that starts
+/// like `[result of NAME]` or `[end of NAME result]` gets a leading `\`.
 pub fn quote(text: &str) -> Cow<'_, str> {
     scan(text, &[&TAGS], Heads::Results)
 }
@@ -60,7 +60,7 @@ pub fn quote_frames(text: &str) -> Cow<'_, str> {
     scan(text, &[&FRAMES], Heads::None)
 }
 
-/// Quotes content of an XML element that the runtime writes. `names` are the element and those around it.
+/// Quotes content of an XML element that the runtime writes. `names` are the names of the element and its ancestors.
 pub fn quote_element<'a>(text: &'a str, names: &[&str]) -> Cow<'a, str> {
     scan(text, &[&TAGS, names], Heads::Results)
 }
@@ -70,12 +70,12 @@ pub fn quote_summary(text: &str) -> Cow<'_, str> {
     scan(text, &[&TAGS], Heads::Summary)
 }
 
-/// Quotes a message in a conversation that is written as lines `USER: ...`.
+/// Quotes a message in a conversation rendered as lines `USER: ...`.
 pub fn quote_speech(text: &str) -> Cow<'_, str> {
     scan(text, &[&TAGS], Heads::Speech)
 }
 
-/// Quotes a name in a line of a frame: on one line, without control characters.
+/// Quotes a name for a line of a frame: replaces line breaks and removes control characters.
 pub fn quote_name(name: &str) -> String {
     let plain: String = name
         .chars()
@@ -107,13 +107,14 @@ pub fn without_controls(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || *c == '\n' || *c == '\t').collect()
 }
 
-/// Returns whether a text can be a name or value in a frame as it is: no control characters, nothing to quote.
+/// Returns whether a string can be used unquoted as a name or value in a frame: it has no control characters and
+/// nothing to quote.
 #[must_use]
 pub fn is_plain(text: &str) -> bool {
     !text.chars().any(char::is_control) && matches!(quote(text), Cow::Borrowed(_))
 }
 
-/// Returns whether a line is `[end of NAME result]`; `line` begins at its bracket.
+/// Returns whether a line is `[end of NAME result]`; `line` starts at the bracket.
 #[must_use]
 pub fn is_end_mark(line: &str) -> bool {
     if !starts_with(line, "[end of ") {
@@ -123,7 +124,7 @@ pub fn is_end_mark(line: &str) -> bool {
     line[..end].trim_end().ends_with(']')
 }
 
-/// A text while it is copied with changes; borrowed as long as there are none.
+/// A string that is copied only when it is changed.
 struct Quoted<'a> {
     text: &'a str,
     out: Option<String>,
@@ -135,7 +136,7 @@ impl<'a> Quoted<'a> {
         Self { text, out: None, copied: 0 }
     }
 
-    /// Writes `instead` for the `len` bytes at `at`.
+    /// Replaces the `len` bytes at `at` with `instead`.
     fn put(&mut self, at: usize, len: usize, instead: &str) {
         let out = self.out.get_or_insert_with(|| String::with_capacity(self.text.len() + 64));
         out.push_str(&self.text[self.copied..at]);
@@ -177,10 +178,10 @@ fn starts_with(text: &str, head: &str) -> bool {
     text.get(..head.len()).is_some_and(|start| start.eq_ignore_ascii_case(head))
 }
 
-/// Whether one of the tags follows its `<`.
+/// Returns whether the name of one of the tags follows the `<`.
 fn begins_tag(rest: &str, tags: &[&[&str]]) -> bool {
     const BLANK: [char; 2] = [' ', '\t'];
-    // Models read `< / done >` as `</done>`; more than a few spaces no longer look like a tag.
+    // Models read `< / done >` as `</done>`; with more than a few spaces, it no longer resembles a tag.
     let head = &rest[..rest.floor_char_boundary(64)];
     let head = head.trim_start_matches(BLANK);
     let head = head.strip_prefix('/').unwrap_or(head).trim_start_matches(BLANK);
@@ -190,15 +191,15 @@ fn begins_tag(rest: &str, tags: &[&[&str]]) -> bool {
     })
 }
 
-/// The position where the last word of `before` starts its line: its length when only spaces stand before it.
+/// Returns the length of `before` if only spaces precede its end on the line, else `usize::MAX`.
 fn line_start(before: &str) -> usize {
     let kept = before.trim_end_matches([' ', '\t']);
     let at_start = kept.is_empty() || kept.ends_with(['\n', '\r', '\u{2028}', '\u{2029}', '\u{85}']);
     if at_start { before.len() } else { usize::MAX }
 }
 
-/// Whether a line can be read as a head; `line` begins at its bracket. The rest of the line does not matter: spans of
-/// thinking, with the line breaks in them, are removed before a reply is read.
+/// Returns whether a line can be read as a head; `line` starts at the bracket. The rest of the line is irrelevant,
+/// because thinking spans and the line breaks in them are removed before a reply is parsed.
 fn is_head(line: &str, heads: Heads) -> bool {
     let inside = line[1..].trim_start_matches([' ', '\t']);
     let follows =
@@ -211,7 +212,7 @@ fn is_head(line: &str, heads: Heads) -> bool {
     of_results() || heads == Heads::Summary && of_summary()
 }
 
-/// Where the role starts that is the whole line before a colon.
+/// Returns the offset of a role that is the only text on its line before a colon.
 fn speaker(before: &str) -> Option<usize> {
     let before = before.trim_end_matches([' ', '\t']);
     let role = ROLES.iter().find(|role| {
@@ -319,7 +320,7 @@ mod tests {
             for way in ways {
                 let once = way(&text);
                 prop_assert_eq!(way(&once), once.clone());
-                // Removing the marks gives the text back: nothing else was changed.
+                // Removing the marks restores the text, so nothing else was changed.
                 prop_assert_eq!(once.replace("&lt;", "<").replace('\\', ""), text.replace("&lt;", "<").replace('\\', ""));
             }
         }

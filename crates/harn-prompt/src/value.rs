@@ -1,4 +1,4 @@
-//! Small questions asked of option dicts.
+//! Helpers for option dicts.
 
 use harn_value::{Data as Value, data::Map};
 
@@ -12,13 +12,13 @@ pub fn text<'a>(map: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
     map.get(key).and_then(Value::as_str).filter(|s| !s.trim().is_empty())
 }
 
-/// Tells whether `key` holds exactly `true`.
+/// Returns whether the value under `key` is `true`.
 pub fn flag(map: &Map<String, Value>, key: &str) -> bool {
     map.get(key) == Some(&Value::Bool(true))
 }
 
-/// Reads names from any of the shapes in which they may be given: a list of names, a dict (keys whose value is neither
-/// false nor nil), or a single name. Whatever is no name is left out.
+/// Returns names from any supported shape: a list of names, a dict (keys whose value is neither false nor nil), or a
+/// single name. Skips everything else.
 pub fn names(value: &Value) -> Vec<String> {
     let keep = |name: &str| !name.trim().is_empty();
     match value {
@@ -34,7 +34,7 @@ pub fn names(value: &Value) -> Vec<String> {
     }
 }
 
-/// Builds an object in the order given.
+/// Creates an object with the entries in the given order.
 pub fn object<const N: usize>(entries: [(&str, Value); N]) -> Value {
     Value::Object(entries.into_iter().map(|(k, v)| (k.to_owned(), v)).collect())
 }

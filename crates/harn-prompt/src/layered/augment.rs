@@ -1,10 +1,10 @@
-//! Merging tool rows into a prompt that is already text.
+//! Merges tool rows into a rendered prompt.
 
 use super::LayeredPrompt;
 use super::tools::{HEADER, RULE, ToolRow, parse_row, tools_table};
 
-/// Merges `rows` into the `# Tools` section of `text`. Rows that the text has already win. Without rows the text stays
-/// as it is. Lines of the section that are no table rows are kept in front of the table.
+/// Merges `rows` into the `# Tools` section of `text`. Existing rows take precedence. Without rows, the prompt is
+/// unchanged. Lines of the section that are not table rows are kept before the table.
 #[must_use]
 pub fn augment_prompt_tools(text: &str, rows: Vec<ToolRow>) -> LayeredPrompt {
     if rows.iter().all(|row| row.name.trim().is_empty()) {
@@ -50,7 +50,7 @@ impl Section<'_> {
     }
 }
 
-/// Splits a prompt at its `# ` lines; such lines inside fenced code do not count.
+/// Splits a prompt at its `# ` lines, ignoring those inside fenced code.
 fn split(text: &str) -> Vec<Section<'_>> {
     let mut sections = vec![Section { heading: None, body: String::new() }];
     let mut fence: Option<&str> = None;

@@ -1,4 +1,4 @@
-//! Layered prompts: named layers in a fixed order become one deterministic text with a content hash.
+//! Layered prompts: renders named layers in a fixed order to a deterministic prompt with a content hash.
 
 mod augment;
 mod tools;
@@ -15,7 +15,7 @@ pub use tools::{ToolRow, tool_rows};
 use crate::value::object;
 use harn_value::json::pretty_data;
 
-/// The layers in their order: key, heading, and what the layer accepts.
+/// The layers in order: key, heading, and type.
 const LAYERS: [(&str, &str, Kind); 8] = [
     ("identity", "# Identity", Kind::Identity),
     ("communication", "# Communication", Kind::Lines),
@@ -35,23 +35,23 @@ enum Kind {
     Structured,
 }
 
-/// A rendered prompt and its fingerprint.
+/// A rendered prompt and its content hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayeredPrompt {
     /// The prompt.
     pub text: String,
-    /// 64 lowercase hex digits, the SHA-256 of the text's UTF-8 bytes.
+    /// 64 lowercase hex digits, the SHA-256 of the prompt's UTF-8 bytes.
     pub cache_key: String,
 }
 
 impl LayeredPrompt {
-    /// Wraps a finished text.
+    /// Wraps a rendered prompt.
     #[must_use]
     pub fn of(text: String) -> Self {
         Self { cache_key: cache_key(&text), text }
     }
 
-    /// Recognises the dict form `{text, cache_key}`; the key is computed anew.
+    /// Parses the dict form `{text, cache_key}`; the key is computed again.
     #[must_use]
     pub fn from_json(value: &Value) -> Option<Self> {
         let dict = value.as_object()?;
@@ -77,19 +77,19 @@ pub fn cache_key(text: &str) -> String {
     hex
 }
 
-/// Layers that cannot become a prompt. The display form is what a script catches.
+/// Layers that cannot be rendered. Programs catch the display form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayeredError {
-    /// The argument is no dict.
+    /// The argument is not a dict.
     #[error("layered_prompt: expected a dict of layers, got {0}")]
     NotADict(String),
-    /// A key is no layer.
+    /// A key is not a known layer.
     #[error("layered_prompt: unknown key '{0}'")]
     UnknownKey(String),
-    /// There is no identity.
+    /// The identity is missing.
     #[error("layered_prompt: identity is required")]
     NoIdentity,
-    /// The identity is no string.
+    /// The identity is not a string.
     #[error("layered_prompt: identity must be a string")]
     IdentityType,
     /// A layer of rules is neither a string nor a list of strings.
@@ -101,7 +101,7 @@ pub enum LayeredError {
     /// A tool's approval has a wrong shape.
     #[error("layered_prompt: tool approval must be a string or a dict with a string `kind`")]
     Approval,
-    /// A structured layer holds a value that JSON has no word for.
+    /// A structured layer contains a value that JSON cannot represent.
     #[error("layered_prompt: {key} contains an unsupported value of type {got}")]
     Unsupported {
         /// The layer's key.
@@ -109,15 +109,15 @@ pub enum LayeredError {
         /// The type found.
         got: String,
     },
-    /// A structured layer holds a float that is not finite.
+    /// A structured layer contains a float that is not finite.
     #[error("layered_prompt: {0} contains a non-finite float")]
     NonFinite(&'static str),
 }
 
-/// Renders the layers of a dict, in fixed order whatever the order of its keys, leaving empty ones out.
+/// Renders the layers of a dict in the fixed order, whatever the order of its keys. Skips empty layers.
 ///
 /// # Errors
-/// When a key is unknown, the identity is missing, or a layer has a wrong type.
+/// A key is unknown, the identity is missing, or a layer has a wrong type.
 pub fn layered_prompt(layers: &Value) -> Result<LayeredPrompt, LayeredError> {
     let Some(layers) = layers.as_object() else {
         return Err(LayeredError::NotADict(layers.type_name().to_owned()));
@@ -134,7 +134,7 @@ pub fn layered_prompt(layers: &Value) -> Result<LayeredPrompt, LayeredError> {
     Ok(LayeredPrompt::of(sections.join("\n\n")))
 }
 
-/// Returns the body of one layer, `None` when it is empty.
+/// Returns the body of one layer; `None` when it is empty.
 fn layer(layers: &Map<String, Value>, key: &'static str, kind: Kind) -> Result<Option<String>, LayeredError> {
     let value = layers.get(key).unwrap_or(&Value::Null);
     if let Kind::Identity = kind {
@@ -153,7 +153,7 @@ fn layer(layers: &Map<String, Value>, key: &'static str, kind: Kind) -> Result<O
         _ => false,
     };
     if empty {
-        // An empty dict is no list of strings, but it says nothing either.
+        // An empty dict is not a list of strings, but it has no content either.
         return Ok(None);
     }
     match kind {
@@ -184,7 +184,7 @@ fn structured(key: &'static str, value: &Value) -> Result<String, LayeredError> 
     Ok(format!("```json\n{}\n```", pretty_data(value)))
 }
 
-/// Refuses what has no JSON form; only opaque values have none.
+/// Rejects values without a JSON form; only opaque values have none.
 fn check_json(key: &'static str, value: &Value) -> Result<(), LayeredError> {
     if let Some(foreign) = value.as_opaque() {
         return Err(match foreign.type_name {

@@ -15,16 +15,16 @@ pub(super) const RULE: &str = "| --- | --- | --- |";
 pub struct ToolRow {
     /// The tool's name; rows with a blank name are dropped.
     pub name: String,
-    /// What the tool does; may be empty.
+    /// The description; may be empty.
     pub description: String,
     /// The approval kind; may be empty.
     pub approval: String,
 }
 
-/// Reads rows from a list of tool specs, dicts `{name, description?, approval?}` or names, or from a tool registry.
+/// Parses rows from a list of tool specs, dicts `{name, description?, approval?}` or names, or from a tool registry.
 ///
 /// # Errors
-/// When the value is neither, or an entry has no name or a malformed approval.
+/// The value is neither a list nor a registry, or an entry has no name or an invalid approval.
 pub fn tool_rows(tools: &Value) -> Result<Vec<ToolRow>, LayeredError> {
     match tools {
         Value::Array(items) => items.iter().map(row).collect(),
@@ -45,7 +45,7 @@ fn row(item: &Value) -> Result<ToolRow, LayeredError> {
     }
 }
 
-/// Rows of a registry show no approval: whether a call needs one is decided by policies, not by the tool.
+/// Rows of a registry have no approval, because policies rather than tools decide which calls need one.
 fn registry_rows(registry: &Map<String, Value>) -> Result<Vec<ToolRow>, LayeredError> {
     let entries = registry.get("tools").and_then(Value::as_array).ok_or(LayeredError::ToolsType)?;
     entries.iter().map(|entry| entry_row(entry.as_object().ok_or(LayeredError::ToolsType)?)).collect()
@@ -68,7 +68,8 @@ fn approval(value: Option<&Value>) -> Result<String, LayeredError> {
     }
 }
 
-/// Renders rows as a Markdown table, sorted by name; of rows with the same name the first wins. Empty without rows.
+/// Renders rows as a Markdown table, sorted by name. Of several rows with the same name, the first one is used. Empty
+/// without rows.
 #[must_use]
 pub(crate) fn tools_table(rows: Vec<ToolRow>) -> String {
     let mut kept: Vec<ToolRow> = Vec::with_capacity(rows.len());
@@ -95,7 +96,7 @@ fn escape(cell: &str) -> String {
     cell.trim().replace("\r\n", " ").replace(['\n', '\r'], " ").replace('|', "\\|")
 }
 
-/// Reads a row back from a line of the table; `None` for the header, the rule, and lines that are no table row.
+/// Parses a row from a line of the table; `None` for the header, the separator, and lines that are not table rows.
 pub(super) fn parse_row(line: &str) -> Option<ToolRow> {
     let line = line.trim();
     if line == HEADER || line == RULE {

@@ -1,4 +1,4 @@
-//! The six host options (rows 1–6): strings, lists, nested lists and dicts become fragments.
+//! Converts the six host options (rows 1–6), which may be strings, lists, nested lists and dicts, to fragments.
 
 use harn_value::{Data as Value, data::Map};
 
@@ -20,7 +20,7 @@ pub(crate) const HOST_OPTIONS: [(&str, Bucket); 6] = [
 const FIELDS: &[&str] =
     &["content", "text", "prompt", "parts", "label", "title", "name", "position", "enabled"];
 
-/// Tells whether any host option is set to something (rows 1–6).
+/// Returns whether any host option is set (rows 1–6).
 #[must_use]
 pub fn any(options: &Map<String, Value>) -> bool {
     HOST_OPTIONS
@@ -31,7 +31,7 @@ pub fn any(options: &Map<String, Value>) -> bool {
 /// Checks the host options.
 ///
 /// # Errors
-/// One of them is no text and holds none.
+/// An option is not a valid prompt part.
 pub fn check(options: &Map<String, Value>) -> Result<(), OptionError> {
     declare(options, &mut Vec::new())
 }
@@ -46,7 +46,7 @@ pub(super) fn declare(options: &Map<String, Value>, list: &mut Vec<Fragment>) ->
     Ok(())
 }
 
-/// Appends the fragments of one value. `path` is the option's name with the indices that lead to the value.
+/// Appends the fragments of one value. `path` is the option's name, followed by the indices of the value.
 fn expand(path: &str, bucket: Bucket, value: &Value, list: &mut Vec<Fragment>) -> Result<(), OptionError> {
     match value {
         Value::Null | Value::Bool(false) => Ok(()),
@@ -81,7 +81,7 @@ fn expand_dict(
     if let Some(parts) = dict.get("parts").filter(|p| !p.is_null()) {
         let from = list.len();
         expand(path, bucket, parts, list)?;
-        // The parts stay fragments of their own; the first that has a text begins with the heading.
+        // The parts remain separate fragments; the first one with a body gets the heading.
         let first = list[from..].iter_mut().find(|fragment| !fragment.body.trim().is_empty());
         if let (Some(title), Some(first)) = (title, first) {
             first.body = headed(title, first.body.trim());
@@ -91,7 +91,7 @@ fn expand_dict(
     let keys = ["content", "text", "prompt"];
     let content = match keys.iter().find_map(|key| present(dict, key)) {
         Some(content) => content.printed(),
-        // A key with nil is a part that has nothing to say today; no key at all is a mistake.
+        // A key with nil is a part without content; a dict without any of the keys is an error.
         None if keys.iter().chain(["parts"].iter()).any(|key| dict.contains_key(*key)) => String::new(),
         None => return Err(OptionError::NoText { option: path.to_owned() }),
     };
@@ -104,7 +104,7 @@ fn expand_dict(
     Ok(())
 }
 
-/// A text under a heading.
+/// Returns a text under a heading.
 fn headed(title: &str, content: &str) -> String {
     format!("## {title}\n{content}")
 }

@@ -1,4 +1,4 @@
-//! The options of a call become the ordered list of fragments.
+//! Converts the options of a call to the ordered list of fragments.
 //!
 //! | # | From | Module |
 //! |---|---|---|
@@ -24,10 +24,10 @@ use crate::fragment::{Bucket, Fragment};
 use crate::reduce::{Assembly, reduce};
 use crate::value::{present, text};
 
-/// An option that cannot become a fragment. The display form is what a script catches.
+/// An option that cannot be converted to a fragment. Programs catch the display form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptionError {
-    /// A host option has a type that is no prompt part.
+    /// A host option has a type that is not a prompt part.
     #[error("{option}: expected a string, dict, list, nil, or false; got {got}")]
     HostType {
         /// The option's name with indices.
@@ -35,21 +35,21 @@ pub enum OptionError {
         /// The type found.
         got: String,
     },
-    /// A dict has no text.
+    /// A dict has no content.
     #[error("{option}: system prompt part must include `content`, `text`, `prompt`, or `parts`")]
     NoText {
         /// The option's name with indices.
         option: String,
     },
-    /// A position is no known word.
+    /// A position is not a known name.
     #[error("{option}.position: expected \"before\" or \"after\", got \"{got}\"")]
     Position {
         /// The option's name with indices.
         option: String,
-        /// The word found.
+        /// The given position.
         got: String,
     },
-    /// A position is no string.
+    /// A position is not a string.
     #[error("{option}.position: expected a string, got {got}")]
     PositionType {
         /// The option's name with indices.
@@ -57,7 +57,7 @@ pub enum OptionError {
         /// The type found.
         got: String,
     },
-    /// An entry of `_system_fragments` names no bucket.
+    /// An entry of `_system_fragments` has an invalid bucket.
     #[error("_system_fragments[{index}].bucket must be \"before\" or \"after\"; got \"{got}\"")]
     Bucket {
         /// The entry's index.
@@ -65,25 +65,26 @@ pub enum OptionError {
         /// What was found.
         got: String,
     },
-    /// A gate of a fragment is no list of names: a fragment that was to be held back must not slip through.
+    /// A condition of a fragment is not a list of names. It is an error, because a conditional fragment must not be
+    /// included by mistake.
     #[error("{field} must be a list of names; got {got}")]
     Gate {
-        /// The gate with the option and the index in front.
+        /// The condition's key, after the option and the index.
         field: String,
         /// What was found.
         got: String,
     },
-    /// A part or fragment has a field that there is not. It might be the gate that was to hold it back.
+    /// A part or fragment has an unknown field, which may be a misspelled condition.
     #[error("{place} has no field `{key}`; {}", meant(key, known))]
     Field {
         /// The option with the index.
         place: String,
         /// The field.
         key: String,
-        /// The fields that there are.
+        /// The known fields.
         known: &'static [&'static str],
     },
-    /// The options are no dict.
+    /// The options are not a dict.
     #[error("{function}: options must be a dict, got {got}")]
     NotADict {
         /// The function that was called.
@@ -91,7 +92,7 @@ pub enum OptionError {
         /// The type found.
         got: String,
     },
-    /// `without` names a tool that the options do not have.
+    /// `without` contains a tool that is not in the options.
     #[error("prompt_explain: without names `{name}`, {}", none_of(known))]
     WithoutUnknown {
         /// The name.
@@ -99,7 +100,7 @@ pub enum OptionError {
         /// The tools of the options.
         known: Vec<String>,
     },
-    /// `without` names no tools.
+    /// `without` is not a list of tool names.
     #[error("prompt_explain: without must be a list of tool names, got {got}")]
     Without {
         /// The type found.
@@ -107,7 +108,7 @@ pub enum OptionError {
     },
 }
 
-/// The field that was meant, or all that there are.
+/// Returns a suggestion for a field, or the known fields.
 fn meant(key: &str, known: &[&str]) -> String {
     let near = known.iter().map(|name| (strsim::damerau_levenshtein(key, name), name)).min();
     match near.filter(|(distance, _)| *distance <= 2) {
@@ -116,7 +117,7 @@ fn meant(key: &str, known: &[&str]) -> String {
     }
 }
 
-/// Refuses a field that is none of `known`.
+/// Rejects fields that are not in `known`.
 fn only_known(
     place: &str,
     dict: &Map<String, Value>,
@@ -135,29 +136,30 @@ fn none_of(known: &[String]) -> String {
     }
 }
 
-/// What only a live call knows and adds to the list (rows 6a, 8a, 10, 11, 12). Empty for a static prompt.
+/// Parts that only a live call adds to the list (rows 6a, 8a, 10, 11, 12). Empty for a static prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallParts {
     /// The summary of the transcript that the call continues; see [`transcript_summary`].
     pub transcript_summary: Option<String>,
-    /// The rendered tool contract of a single call with tools in text format. A loop has it in its primary block.
+    /// The rendered tool contract of a single call with tools in text format. In a loop, it is part of the primary
+    /// block.
     pub text_tool_contract: Option<String>,
-    /// Reminders that render as system text, oldest first; see [`crate::reminder::place`].
+    /// Reminders that become part of the system prompt, oldest first; see [`crate::reminder::place`].
     pub reminders: Vec<Fragment>,
-    /// The rendered instruction of a completion that goes over a chat route.
+    /// The rendered instruction of a completion on a chat route.
     pub completion_instruction: Option<String>,
-    /// The rendered instruction of a structured call on a route without a channel of its own for it.
+    /// The rendered instruction of a structured call on a route without its own channel for structured output.
     pub output_instruction: Option<String>,
-    /// System and developer messages that the wire format has no role for: index in the message list, text.
+    /// System and developer messages for which the wire format has no role: index in the message list, content.
     pub messages: Vec<(usize, String)>,
 }
 
-/// Turns options into the ordered fragment list.
+/// Converts options to the ordered list of fragments.
 ///
-/// `system` is the call's own argument; it wins over the option `system` unless it is blank.
+/// `system` is the argument of the call; unless it is blank, it takes precedence over the option `system`.
 ///
 /// # Errors
-/// When a host option or `_system_fragments` has a wrong shape.
+/// A host option or `_system_fragments` has a wrong shape.
 pub fn declare(
     options: &Map<String, Value>,
     system: Option<&Value>,
@@ -193,10 +195,10 @@ pub fn declare(
     Ok(list)
 }
 
-/// Declares and reduces in one step.
+/// Declares the fragments and reduces them.
 ///
-/// `active` is the active tool set when the caller has scoped it (a loop after policy, skills and deferral); `None` takes
-/// it from the options.
+/// `active` is the set of active tools, if the caller determines it (a loop does, after policy, skills and deferral).
+/// `None` determines it from the options.
 ///
 /// # Errors
 /// Those of [`declare`].
@@ -214,8 +216,7 @@ pub fn assemble(
     })
 }
 
-/// Returns the summary that row 6a needs: the one of `options.transcript`, unless one of the messages that are sent
-/// contains it already.
+/// Returns the summary for row 6a: that of `options.transcript`, unless a message of the request already contains it.
 #[must_use]
 pub fn transcript_summary(options: &Map<String, Value>) -> Option<String> {
     let transcript = options.get("transcript")?.as_object()?;

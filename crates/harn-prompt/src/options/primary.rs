@@ -6,7 +6,8 @@ use super::OptionError;
 use crate::fragment::{Bucket, Fragment};
 use crate::value::{present, text};
 
-/// Appends the entries of `_system_fragments`. Returns false when the option is no list, so that rows 7b and 8 apply.
+/// Appends the entries of `_system_fragments`. Returns false when the option is not a list, so that rows 7b and 8
+/// apply.
 pub(crate) fn decomposed(
     options: &Map<String, Value>,
     list: &mut Vec<Fragment>,
@@ -43,14 +44,14 @@ fn bucket(index: usize, value: Option<&Value>) -> Result<Bucket, OptionError> {
     }
 }
 
-/// Returns the one fragment of the system text, when there is any.
+/// Returns the fragment of the system prompt, if there is one.
 pub(super) fn system(options: &Map<String, Value>, argument: Option<&Value>) -> Option<Fragment> {
     let given = |value: Option<&Value>| system_text(value?);
     let body = given(argument).or_else(|| given(options.get("system")))?;
     Some(Fragment::new("primary", "primary", body))
 }
 
-/// Returns the text of a `system` value: nil, false and blank are none, anything else its Value::printed form.
+/// Returns the content of a `system` value: `None` for nil, false and blank strings, else its `Value::printed` form.
 pub(crate) fn system_text(value: &Value) -> Option<String> {
     match value {
         Value::Null | Value::Bool(false) => None,
@@ -58,12 +59,12 @@ pub(crate) fn system_text(value: &Value) -> Option<String> {
     }
 }
 
-/// How profile fragments without an id are called.
+/// The ids of profile fragments that do not have one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProfileIds {
     /// `profile[<index>]`, when the profile is an option of a direct call.
     Indexed,
-    /// `profile`, when a loop forwards them.
+    /// `profile`, when a loop forwards the fragments.
     Plain,
 }
 
@@ -79,7 +80,7 @@ pub fn context_profile(options: &Map<String, Value>) -> Option<&Map<String, Valu
 /// Returns the fragments of the context profile.
 ///
 /// # Errors
-/// When a gate is no list of names.
+/// A condition is not a list of names.
 pub(crate) fn profile_fragments(
     options: &Map<String, Value>,
     ids: ProfileIds,
@@ -130,7 +131,7 @@ fn gated(
     })
 }
 
-/// A wrong value in an error: its type, and what it says when that is short.
+/// Describes an invalid value for an error: its type, and its content if that is short.
 fn shown(value: &Value) -> String {
     let (kind, text) = (value.type_name(), value.printed());
     if text.chars().count() > 40 { kind.to_owned() } else { format!("{kind} `{text}`") }

@@ -1,4 +1,4 @@
-//! Tools and capability flags: which are active, and the guidance that rides with a tool (row 9).
+//! Active tools and capability flags, and the guidance that a tool contributes (row 9).
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ pub fn entries(tools: &Value) -> &[Value] {
     list.map_or(&[], Vec::as_slice)
 }
 
-/// Returns the name of a tool entry, which OpenAI's shape has in `function`; an entry without one does not count as a tool.
+/// Returns the name of a tool entry, which is in `function` in OpenAI's shape. An entry without a name is not a tool.
 #[must_use]
 pub(crate) fn entry_name(entry: &Value) -> Option<&str> {
     let entry = entry.as_object()?;
@@ -31,15 +31,15 @@ fn named(tools: &[Value]) -> impl Iterator<Item = (&str, &Map<String, Value>)> {
     tools.iter().filter_map(|entry| Some((entry_name(entry)?, entry.as_object()?)))
 }
 
-/// The tool entries of the options.
+/// Returns the tool entries of the options.
 pub(crate) fn given(options: &Map<String, Value>) -> &[Value] {
     options.get("tools").map(entries).unwrap_or_default()
 }
 
-/// Returns the active tools of the options: the named ones, after `policy.tools` and deferral.
+/// Returns the active tools of the options: those with a name, after `policy.tools` and deferral.
 ///
-/// With `tool_search` a deferred tool is active only when that lists it in `always_loaded`. Without, nothing could bring it
-/// up, and it is offered like the others.
+/// With `tool_search`, a deferred tool is active only if it is listed in `always_loaded`. Without `tool_search`,
+/// deferred tools are offered like the others, because they could not be found otherwise.
 #[must_use]
 pub fn active_tools(options: &Map<String, Value>) -> BTreeSet<String> {
     let dict = |key| options.get(key).and_then(Value::as_object);

@@ -1,15 +1,15 @@
-//! Reminders that come back from elsewhere: from providers, hooks and the host.
+//! Reminders that are returned by providers and hooks, or sent by the host.
 
 use harn_value::Data as Value;
 
 use super::{Origin, Reminder, ReminderError, Source};
 use crate::value::present;
 
-/// Reads what a provider's `evaluate` returned: nil, a spec, `{reminder: spec}`, or a list of these. `fresh_id` gives the
-/// ids of reminders that name none, by their index.
+/// Parses the result of a provider's `evaluate`: nil, a spec, `{reminder: spec}`, or a list of these. `fresh_id`
+/// returns the id of a reminder without one, given its index.
 ///
 /// # Errors
-/// When a spec is malformed; the text names the provider.
+/// A spec is malformed; the message names the provider.
 pub fn provider_reminders(
     provider: &str,
     result: &Value,
@@ -20,13 +20,14 @@ pub fn provider_reminders(
     Ok(list)
 }
 
-/// Reads the reminder effects of what a hook returned, and the rest of it: `{reminder: spec, then?}` gives `then`, a bare
-/// spec (a dict with `body`) nothing, a list its last other entry. What holds no effect is returned as it is.
+/// Splits the result of a hook into its reminder effects and the remaining result. The remaining result of `{reminder:
+/// spec, then?}` is `then`, that of a bare spec (a dict with `body`) nil, that of a list its last other entry. A result
+/// without effects is returned unchanged.
 ///
 /// `takes_effects` is false for worker lifecycle events.
 ///
 /// # Errors
-/// When a spec is malformed, or the event takes no effects.
+/// A spec is malformed, or the event does not support effects.
 pub fn hook_effects(
     event: &str,
     takes_effects: bool,
@@ -78,19 +79,19 @@ fn read(
 /// When a reminder of the host takes effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HostMode {
-    /// At once, also in the middle of a step.
+    /// Immediately, even during a step.
     InterruptImmediate,
-    /// After the running step.
+    /// After the current step.
     #[default]
     FinishStep,
-    /// Only in the transcript, at the loop's exit.
+    /// Only in the transcript, when the loop exits.
     AuditOnly,
 }
 
-/// Reads the payload of the host notification `session/remind`: the fields of a reminder, `mode` and `_meta`.
+/// Parses the payload of the host notification `session/remind`: the fields of a reminder, `mode` and `_meta`.
 ///
 /// # Errors
-/// When the payload is malformed.
+/// The payload is malformed.
 pub fn host_reminder(payload: &Value, fresh_id: &str) -> Result<(Reminder, HostMode), ReminderError> {
     let function = "session/remind";
     let wrong = |field: &str, expected| ReminderError::Field {

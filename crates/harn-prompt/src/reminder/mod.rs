@@ -1,7 +1,7 @@
-//! System reminders: context for the next turns that expires by itself.
+//! System reminders: context for the next turns that expires automatically.
 //!
-//! A reminder is an event of a transcript, never a message. [`transcript`] holds its life (inject, clear, count down,
-//! compact, inherit), [`slot`] its form at request time, [`providers`] the built-in ones.
+//! A reminder is an event of a transcript, never a message. [`transcript`] implements its lifecycle (inject, clear,
+//! count down, compact, inherit), [`slot`] its form in a request, [`providers`] the built-in providers.
 
 pub mod effects;
 pub mod providers;
@@ -19,10 +19,10 @@ pub use transcript::{
 
 use crate::value::{object, present};
 
-/// A reminder that is refused. The display form is what a script catches.
+/// An invalid reminder. Programs catch the display form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReminderError {
-    /// An option is not known.
+    /// An option is unknown.
     #[error("{function}: unknown option '{key}' ({code})")]
     UnknownKey {
         /// The function or producer.
@@ -41,57 +41,57 @@ pub enum ReminderError {
         code: &'static str,
         /// The option.
         field: String,
-        /// What it must be.
+        /// The expected value.
         expected: &'static str,
     },
-    /// The first argument is no transcript.
+    /// The first argument is not a transcript.
     #[error("{0}: argument must be a transcript")]
     NotATranscript(&'static str),
-    /// Nothing says which reminders are meant.
+    /// There is no selector for reminders.
     #[error("{0}: at least one of id, tag, dedupe_key is required")]
     NoSelector(String),
-    /// More providers are enabled than may run.
+    /// Too many providers are enabled.
     #[error("reminders: {0} providers are enabled, at most 8 may be (HARN-RMD-007)")]
     TooManyProviders(usize),
-    /// The option `reminders` names a provider that is not there.
+    /// The option `reminders` names an unknown provider.
     #[error("reminders: unknown provider '{id}'; known are {} (HARN-RMD-001)", known.join(", "))]
     UnknownProvider {
-        /// What was named.
+        /// The unknown id.
         id: String,
         /// The built-in and registered providers.
         known: Vec<String>,
     },
-    /// An event of a provider's subscription is not known.
+    /// A provider subscribes to an unknown event.
     #[error("register_reminder_provider: unknown event '{0}'; known are {known}", known = providers::EVENTS.join(", "))]
     UnknownEvent(String),
-    /// A hook of an event without reminder effects returned one.
+    /// A hook of an event that does not support reminder effects returned one.
     #[error("{0}: this hook event takes no reminder effects (HARN-RMD-008)")]
     NoEffects(String),
 }
 
 impl ReminderError {
-    /// An option of `function` that is not what it must be.
+    /// Creates the error of an option of `function` with a wrong shape.
     #[must_use]
     pub fn option(function: &str, field: &str, expected: &'static str) -> Self {
         let (function, field) = (function.to_owned(), field.to_owned());
         Self::Field { function, code: Origin::Options.code(), field, expected }
     }
 
-    /// An option that `function` does not have.
+    /// Creates the error of an option that `function` does not have.
     #[must_use]
     pub fn unknown_option(function: &str, key: &str) -> Self {
         Self::UnknownKey { function: function.to_owned(), code: Origin::Options.code(), key: key.to_owned() }
     }
 }
 
-/// Where a reminder's fields come from; it decides the code of errors.
+/// The origin of a reminder's fields; it determines the code of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Options of a builtin.
     Options,
     /// A host notification.
     Host,
-    /// What a provider or hook returned.
+    /// The result of a provider or hook.
     Provider,
 }
 
@@ -105,7 +105,7 @@ impl Origin {
     }
 }
 
-/// Declares an enum of words with its names.
+/// Declares an enum whose variants have names.
 macro_rules! words {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? } default $default:ident) => {
         $(#[$meta])*
@@ -113,13 +113,13 @@ macro_rules! words {
         pub enum $name { $($(#[$doc])* $variant),+ }
 
         impl $name {
-            /// Returns the word used in records.
+            /// Returns the name used in records.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
             }
 
-            /// Finds the variant of a word.
+            /// Returns the variant with the given name.
             #[must_use]
             pub fn named(word: &str) -> Option<Self> {
                 [$(Self::$variant),+].into_iter().find(|variant| variant.as_str() == word)
@@ -135,7 +135,7 @@ macro_rules! words {
 }
 
 words! {
-    /// Into which sub-agents a reminder is copied.
+    /// The sub-agents into which a reminder is copied.
     Propagate {
         /// All levels.
         All = "all",
@@ -147,9 +147,9 @@ words! {
 }
 
 words! {
-    /// Which slot of the request the reminder would like.
+    /// The preferred position of the reminder in the request.
     RoleHint {
-        /// System text.
+        /// The system prompt.
         System = "system",
         /// A developer message.
         Developer = "developer",
@@ -161,7 +161,7 @@ words! {
 }
 
 words! {
-    /// Who made the reminder.
+    /// The producer of the reminder.
     Source {
         /// A built-in or registered provider.
         StdlibProvider = "stdlib_provider",
@@ -177,13 +177,13 @@ words! {
 }
 
 words! {
-    /// How much a reminder weighs: contracts are rendered first, then corrections, then advice.
+    /// The authority of a reminder: contracts are rendered first, then corrections, then advice.
     Authority {
-        /// Part of what was agreed.
+        /// Part of an agreed contract.
         Contract = "contract",
-        /// Puts something right.
+        /// A correction.
         Corrective = "corrective",
-        /// Good to know.
+        /// Advice.
         Advisory = "advisory",
     } default Advisory
 }
@@ -193,25 +193,25 @@ words! {
 pub struct Reminder {
     /// Name of this reminder.
     pub id: String,
-    /// The text.
+    /// The content.
     pub body: String,
-    /// For selection.
+    /// Tags for selection.
     pub tags: Vec<String>,
-    /// A newer pending reminder with the key replaces older ones.
+    /// A newer reminder with the same key replaces pending ones.
     pub dedupe_key: Option<String>,
-    /// Post-turn passes after which it expires; `None`: until cleared or compacted.
+    /// The number of turns after which it expires; `None` keeps it until it is cleared or removed by compaction.
     pub ttl_turns: Option<u64>,
-    /// Whether compaction keeps it.
+    /// Whether it survives compaction.
     pub preserve_on_compact: bool,
-    /// Into which sub-agents it is copied.
+    /// The sub-agents into which it is copied.
     pub propagate: Propagate,
-    /// How much it weighs.
+    /// Its authority.
     pub authority: Authority,
-    /// Which slot it would like.
+    /// Its preferred position in the request.
     pub role_hint: RoleHint,
-    /// Who made it.
+    /// Its producer.
     pub source: Source,
-    /// The turn in which it was made.
+    /// The turn in which it was first shown.
     pub fired_at_turn: Option<u64>,
     /// The agent it was inherited from.
     pub originating_agent_id: Option<String>,
@@ -233,10 +233,10 @@ const KEYS: [&str; 12] = [
 ];
 
 impl Reminder {
-    /// Reads a reminder from options. `fresh_id` is used when they name none; `source` likewise.
+    /// Parses a reminder from options. `fresh_id` and `source` are used when the options do not set them.
     ///
     /// # Errors
-    /// When an option is unknown, the body is blank, or a value has a wrong shape.
+    /// An option is unknown, the body is blank, or a value has a wrong shape.
     pub fn parse(
         function: &str,
         origin: Origin,
@@ -283,7 +283,7 @@ impl Reminder {
         })
     }
 
-    /// Reads a record as leniently as it can: what has a wrong shape gets its default. `None` without a body.
+    /// Parses a record leniently: values with a wrong shape get their default. Returns `None` without a body.
     #[must_use]
     pub fn from_record(record: &Value) -> Option<Self> {
         let map = record.as_object()?;
@@ -325,7 +325,7 @@ impl Reminder {
     }
 }
 
-/// Reads options with errors that name function, option and code.
+/// Parses options; errors name function, option and code.
 struct Reader<'a> {
     function: &'a str,
     origin: Origin,
@@ -333,7 +333,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn wrong(&self, field: &str, expected: &'static str) -> ReminderError {
-        // Propagation has a code of its own, wherever it is misspelt.
+        // Errors of `propagate` have their own code, whatever their origin.
         let code = if field == "propagate" { "HARN-RMD-005" } else { self.origin.code() };
         ReminderError::Field { function: self.function.to_owned(), code, field: field.to_owned(), expected }
     }

@@ -1,4 +1,4 @@
-//! The built-in reminder providers: when each fires and what it makes.
+//! The built-in reminder providers: when they fire and which reminders they create.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub const EVENTS: [&str; 8] = [
     "budget_pressure",
 ];
 
-/// Providers that may be enabled at once.
+/// The maximum number of enabled providers.
 pub(crate) const MAX_PROVIDERS: usize = 8;
 
 /// A built-in provider.
@@ -30,23 +30,23 @@ pub struct BuiltIn {
     pub id: &'static str,
     /// The events it subscribes to.
     pub subscribes_to: &'static [&'static str],
-    /// Whether an event with this payload is one to remind of, under this configuration.
+    /// Returns whether an event with this payload triggers a reminder under this configuration.
     pub fires: fn(&Map<String, Value>, &Map<String, Value>) -> bool,
-    /// What its configuration may say: whole numbers.
+    /// The keys of its configuration; their values are non-negative integers.
     pub settings: &'static [&'static str],
     /// The tag of its reminders.
     pub tag: &'static str,
-    /// The turns its reminders stay.
+    /// The lifetime of its reminders in turns.
     pub ttl_turns: u64,
-    /// The slot they would like.
+    /// The preferred position of its reminders in the request.
     pub role_hint: RoleHint,
-    /// Into which sub-agents they are copied.
+    /// The sub-agents into which its reminders are copied.
     pub propagate: Propagate,
-    /// Whether compaction keeps them.
+    /// Whether its reminders survive compaction.
     pub preserve_on_compact: bool,
 }
 
-/// What most built-in providers have in common.
+/// The defaults of built-in providers.
 const ORDINARY: BuiltIn = BuiltIn {
     id: "",
     subscribes_to: &[],
@@ -123,12 +123,12 @@ impl BuiltIn {
         BUILT_IN.into_iter().find(|provider| provider.id == id)
     }
 
-    /// Makes the provider's reminder of an event, if the event is one to remind of. The payload holds the bindings of the
-    /// asset `reminder_<id>`; its `tool_name` is part of the key of `tool_output_truncated`, and at the last pressure
-    /// level compaction keeps the reminder.
+    /// Creates the provider's reminder for an event, if the event triggers one. The payload contains the bindings of
+    /// the asset `reminder_<id>`. Its `tool_name` is part of the key of `tool_output_truncated`, and at the highest
+    /// pressure level the reminder survives compaction.
     ///
     /// # Errors
-    /// When the asset does not render.
+    /// The asset cannot be rendered.
     pub fn reminder(
         &self,
         id: &str,
@@ -160,7 +160,7 @@ impl BuiltIn {
     }
 }
 
-/// Checks the configuration of a built-in provider; what the program's own take is their business.
+/// Checks the configuration of a built-in provider; the program's own providers check theirs.
 fn check_settings(id: &str, settings: &Map<String, Value>) -> Result<(), ReminderError> {
     let Some(provider) = BuiltIn::named(id) else { return Ok(()) };
     let function = format!("reminders: config.{id}");
@@ -182,14 +182,14 @@ fn number(map: &Map<String, Value>, key: &str) -> Option<u64> {
 /// Pressure levels in percent, highest first.
 const LEVELS: [u64; 3] = [95, 85, 70];
 
-/// Returns how much of a limit is used up: 70, 85 or 95 percent, `None` below.
+/// Returns the pressure level of a limit: 70, 85 or 95 percent, `None` below.
 #[must_use]
 pub fn pressure_level(used: u64, limit: u64) -> Option<u64> {
     let percent = used.saturating_mul(100).checked_div(limit)?;
     LEVELS.into_iter().find(|level| percent >= *level)
 }
 
-/// What the option `reminders` selects.
+/// The providers that the option `reminders` selects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selection {
     /// Ids of the enabled providers, in order of evaluation.
@@ -198,11 +198,11 @@ pub struct Selection {
     pub config: BTreeMap<String, Map<String, Value>>,
 }
 
-/// Reads the option `reminders`. `registered` are the ids of the program's own providers, which run after the built-in
-/// ones. `false` and `{enabled: false}` switch all off; `"-id"` switches one off; plain ids keep only those.
+/// Parses the option `reminders`. `registered` are the ids of the program's own providers, which run after the built-in
+/// ones. `false` and `{enabled: false}` disable all providers, `"-id"` disables one, and plain ids enable only those.
 ///
 /// # Errors
-/// When the option has a wrong shape, a provider is unknown, or more than eight are enabled.
+/// The option has a wrong shape, a provider is unknown, or more than eight are enabled.
 pub fn select(option: &Value, registered: &[String]) -> Result<Selection, ReminderError> {
     let wrong = |field: &str, expected| ReminderError::option("reminders", field, expected);
     let none = Map::new();
@@ -252,7 +252,7 @@ pub fn select(option: &Value, registered: &[String]) -> Result<Selection, Remind
 /// Checks the events of `register_reminder_provider`.
 ///
 /// # Errors
-/// With the first unknown event.
+/// The first unknown event.
 pub fn check_events(events: &[String]) -> Result<(), ReminderError> {
     match events.iter().find(|event| !EVENTS.contains(&event.as_str())) {
         Some(event) => Err(ReminderError::UnknownEvent(event.clone())),

@@ -1,4 +1,5 @@
-//! The form of pending reminders at request time: a developer message, a block of the user message, or system text.
+//! The form of pending reminders in a request: a developer message, a block of the user message, or part of the system
+//! prompt.
 
 use harn_value::{Data as Value, data::Map};
 
@@ -7,12 +8,12 @@ use crate::fragment::Fragment;
 use crate::untrusted;
 use crate::value::object;
 
-/// What the route of a request can carry.
+/// The relevant capabilities of a request's route.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlotCaps {
     /// Capability `prefers_role_developer`.
     pub prefers_role_developer: bool,
-    /// The request goes out in the Anthropic wire format.
+    /// The request uses the Anthropic wire format.
     pub anthropic_wire: bool,
     /// Capability `prompt_caching`.
     pub prompt_caching: bool,
@@ -20,16 +21,17 @@ pub struct SlotCaps {
     pub prefers_xml_scaffolding: bool,
 }
 
-/// Where the reminders went.
+/// The placed reminders.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Placed {
-    /// The messages of the request, with what was attached to them. The transcript's own messages are not changed.
+    /// The messages of the request, with attached reminders. The messages of the transcript are not changed.
     pub messages: Vec<Value>,
-    /// Reminders that render as system text, for [`crate::CallParts::reminders`].
+    /// Reminders that become part of the system prompt, for [`crate::CallParts::reminders`].
     pub fragments: Vec<Fragment>,
 }
 
-/// Gives each reminder its form for one request. Reminders come oldest first; heavier authority goes first.
+/// Places each reminder in one request. `reminders` are ordered oldest first; those with higher authority are placed
+/// first.
 #[must_use]
 pub fn place(reminders: &[Reminder], messages: &[Value], caps: SlotCaps) -> Placed {
     let plain = |body: &str| format!("System reminder:\n{}", untrusted::quote(body.trim()));

@@ -1,4 +1,4 @@
-//! The life of reminders in a transcript. All functions are pure: they return a new transcript.
+//! The lifecycle of reminders in a transcript. All functions are pure: they return a new transcript.
 
 use harn_value::{Data as Value, data::Map};
 
@@ -11,7 +11,7 @@ pub(crate) const EVENT_KIND: &str = "system_reminder";
 /// The event-log topic of [`Lifecycle`] entries.
 pub const LIFECYCLE_TOPIC: &str = "transcript.reminder.lifecycle";
 
-/// Something happened to a reminder.
+/// A lifecycle event of a reminder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifecycle {
     /// `injected`, `fired`, `deduped`, `expired`, `dropped`, `inherited` or `provider_evaluated`.
@@ -23,7 +23,7 @@ pub struct Lifecycle {
 }
 
 impl Lifecycle {
-    /// Notes that `kind` happened to a reminder.
+    /// Creates the lifecycle event `kind` of a reminder.
     #[must_use]
     pub fn of(kind: &'static str, reminder_id: &str) -> Self {
         Self { kind, reminder_id: reminder_id.to_owned(), reason: None }
@@ -33,7 +33,7 @@ impl Lifecycle {
         Self { reason: Some(reason), ..Self::of("expired", reminder_id) }
     }
 
-    /// Returns `{kind, reminder_id, reason?}`, the kind with its full name.
+    /// Returns `{kind, reminder_id, reason?}`, with the full name of the kind.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut entry = Map::new();
@@ -66,7 +66,7 @@ pub fn reminder_event(reminder: &Reminder) -> Value {
     ])
 }
 
-/// Returns the event of a reminder that is kept for the record and never shown to a model.
+/// Returns an event that only records a reminder and is never shown to a model.
 #[must_use]
 pub fn audit_event(reminder: &Reminder) -> Value {
     let mut event = reminder_event(reminder);
@@ -77,7 +77,7 @@ pub fn audit_event(reminder: &Reminder) -> Value {
     event
 }
 
-/// Reads the reminder of an event; `None` for other events and for those of the record only.
+/// Parses the reminder of an event; `None` for other events and audit-only ones.
 fn of_event(event: &Value) -> Option<Reminder> {
     let map = event.as_object()?;
     if map.get("kind").and_then(Value::as_str) != Some(EVENT_KIND) || flag(map, "audit_only") {
@@ -91,7 +91,7 @@ fn of_event(event: &Value) -> Option<Reminder> {
     Some(reminder)
 }
 
-/// Returns a transcript that holds nothing but these reminders.
+/// Returns a transcript that contains only these reminders.
 #[must_use]
 pub fn transcript_of(reminders: &[Reminder]) -> Value {
     let events: Vec<Value> = reminders.iter().map(reminder_event).collect();
@@ -110,7 +110,7 @@ pub fn pending(transcript: &Value) -> Vec<Reminder> {
     events.into_iter().flatten().filter_map(of_event).collect()
 }
 
-/// Passes every reminder of a transcript through `change`, which returns what stays of it; other events stay.
+/// Replaces every reminder of a transcript with the result of `change`, or removes it; other events are unchanged.
 fn rewrite(transcript: &Value, mut change: impl FnMut(Reminder) -> Option<Reminder>) -> Value {
     let mut transcript = transcript.clone();
     if let Some(events) = transcript.get_mut("events").and_then(Value::as_array_mut) {
@@ -127,16 +127,16 @@ fn rewrite(transcript: &Value, mut change: impl FnMut(Reminder) -> Option<Remind
     transcript
 }
 
-/// What [`inject`] did.
+/// The result of [`inject`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Injected {
     /// The new transcript.
     pub transcript: Value,
     /// The reminder's id.
     pub reminder_id: String,
-    /// How many pending reminders it replaced.
+    /// The number of pending reminders that it replaced.
     pub deduped_count: usize,
-    /// What happened, in order.
+    /// The lifecycle events, in order.
     pub lifecycle: Vec<Lifecycle>,
 }
 
@@ -152,7 +152,7 @@ impl Injected {
     }
 }
 
-/// Adds a reminder to a transcript; older pending ones with the same `dedupe_key` go.
+/// Adds a reminder to a transcript and removes pending ones with the same `dedupe_key`.
 #[must_use]
 pub fn inject(transcript: &Value, reminder: &Reminder) -> Injected {
     let mut lifecycle = Vec::new();
@@ -183,10 +183,10 @@ fn check_transcript(function: &'static str, transcript: &Value) -> Result<(), Re
     }
 }
 
-/// `transcript.inject_reminder(t, options)`. `fresh_id` is the id when the options name none.
+/// `transcript.inject_reminder(t, options)`. `fresh_id` is the id unless the options set one.
 ///
 /// # Errors
-/// When the first argument is no transcript, or the options are malformed.
+/// The first argument is not a transcript, or the options are malformed.
 pub fn inject_reminder(
     transcript: &Value,
     options: &Value,
@@ -198,31 +198,32 @@ pub fn inject_reminder(
     Ok(inject(transcript, &reminder))
 }
 
-/// What [`clear_reminders`] did.
+/// The result of [`clear_reminders`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cleared {
     /// The new transcript.
     pub transcript: Value,
-    /// How many reminders are gone.
+    /// The number of removed reminders.
     pub removed_count: usize,
-    /// What happened, in order.
+    /// The lifecycle events, in order.
     pub lifecycle: Vec<Lifecycle>,
 }
 
-/// `transcript.clear_reminders(t, {id?, tag?, dedupe_key?})`: at least one selector, all given must match.
+/// `transcript.clear_reminders(t, {id?, tag?, dedupe_key?})`: at least one selector is required, and all given ones
+/// must match.
 ///
 /// # Errors
-/// When the first argument is no transcript, a selector is unknown or no string, or there is none.
+/// The first argument is not a transcript, a selector is unknown or not a string, or there is none.
 pub fn clear_reminders(transcript: &Value, selector: &Value) -> Result<Cleared, ReminderError> {
     let function = "transcript.clear_reminders";
     check_transcript(function, transcript)?;
     clear(function, transcript, selector)
 }
 
-/// As [`clear_reminders`] on behalf of another `function`, which errors name.
+/// Like [`clear_reminders`], on behalf of another `function`, which errors name.
 ///
 /// # Errors
-/// When a selector is unknown or no string, or there is none.
+/// A selector is unknown or not a string, or there is none.
 pub fn clear(function: &str, transcript: &Value, selector: &Value) -> Result<Cleared, ReminderError> {
     let wrong = |field: &str, expected| ReminderError::option(function, field, expected);
     let map = selector.as_object().ok_or_else(|| wrong("selector", "a dict"))?;
@@ -257,18 +258,18 @@ pub fn clear(function: &str, transcript: &Value, selector: &Value) -> Result<Cle
     Ok(Cleared { transcript, removed_count: lifecycle.len(), lifecycle })
 }
 
-/// What a pass over the reminders left.
+/// The result of a pass over the reminders.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Survivors {
     /// The new transcript.
     pub transcript: Value,
     /// The reminders that are still pending, oldest first.
     pub reminders: Vec<Reminder>,
-    /// What happened, in order.
+    /// The lifecycle events, in order.
     pub lifecycle: Vec<Lifecycle>,
 }
 
-/// Notes in reminders that are shown for the first time in which turn that is.
+/// Records the turn in reminders that are shown for the first time.
 #[must_use]
 pub fn mark_fired(transcript: &Value, turn: u64) -> Value {
     rewrite(transcript, |reminder| {
@@ -276,8 +277,8 @@ pub fn mark_fired(transcript: &Value, turn: u64) -> Value {
     })
 }
 
-/// The post-turn pass: finite life spans count down, those at their end expire. `counts` says for which reminders the
-/// turn counts: one that came up during the turn has its turns before it.
+/// The post-turn pass: decrements the remaining turns of reminders and removes those that expire. `counts` says for
+/// which reminders the turn counts: for a reminder that was created during the turn, it does not.
 #[must_use]
 pub fn post_turn(transcript: &Value, counts: impl Fn(&Reminder) -> bool) -> Survivors {
     let mut lifecycle = Vec::new();
@@ -299,8 +300,8 @@ fn count_down(mut reminder: Reminder, lifecycle: &mut Vec<Lifecycle>) -> Option<
     Some(reminder)
 }
 
-/// What compaction does to reminders: count down, drop expired ones, keep the newest of equal keys, keep only those that
-/// ask to be preserved.
+/// Compacts reminders: decrements their remaining turns, removes expired ones, keeps the newest of those with the same
+/// key, and keeps only those with `preserve_on_compact`.
 #[must_use]
 pub fn compact(transcript: &Value) -> Survivors {
     let Survivors { transcript, reminders, mut lifecycle } = post_turn(transcript, |_| true);
@@ -324,7 +325,7 @@ pub fn compact(transcript: &Value) -> Survivors {
     Survivors { reminders: pending(&transcript), transcript, lifecycle }
 }
 
-/// Returns the copies that a sub-agent of `agent_id` gets of the pending reminders. A `session` copy that was itself
+/// Returns the copies of the pending reminders for a sub-agent of `agent_id`. A `session` reminder that was itself
 /// inherited is not passed on.
 #[must_use]
 pub fn inherited(reminders: &[Reminder], agent_id: &str) -> Vec<Reminder> {
@@ -452,7 +453,7 @@ mod tests {
 
     #[test]
     fn compaction_keeps_the_newest_preserved() {
-        // Two pending ones with one key: as a transcript from elsewhere may hold them.
+        // Two pending reminders with the same key, as in a transcript from another source.
         let mut transcript = with(&[
             json!({"body": "old", "dedupe_key": "k", "preserve_on_compact": true}),
             json!({"body": "gone"}),

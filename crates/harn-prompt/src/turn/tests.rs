@@ -5,7 +5,7 @@ use harn_value::json;
 use super::*;
 use crate::options::{CallParts, assemble};
 
-/// Prose that shows which asset was asked for, and one binding of interest.
+/// Prose that shows the name of the requested asset and one relevant binding.
 fn shown(name: &str, bindings: &Map<String, Value>) -> Result<String, ProseError> {
     let stem = name.strip_prefix("std/agent/prompts/").and_then(|n| n.strip_suffix(".harn.prompt")).unwrap();
     Ok(match stem {

@@ -1,4 +1,5 @@
-//! The prompt of one model call among others: who is asked what, the prompt, and how much of it the call before had.
+//! Renders the prompt of one model call in a run: the called model, the prompt, and its common prefix with the previous
+//! call.
 
 use super::layout::wrap;
 use super::margin::{changes, joined, prompt};
@@ -6,19 +7,19 @@ use super::{Paint, Style, count};
 use crate::compare::{Difference, compare};
 use crate::reduce::Assembly;
 
-/// What is known of a model call besides its prompt.
+/// Information about a model call in addition to its prompt.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CallHead<'a> {
-    /// Which call of the run it is, from 1.
+    /// The number of the call in the run, counted from 1.
     pub number: usize,
-    /// Who is asked, such as `anthropic/claude-sonnet-4-6, turn 2 of an agent loop`.
+    /// The called model, such as `anthropic/claude-sonnet-4-6, turn 2 of an agent loop`.
     pub to: &'a str,
-    /// Lines on what goes with the prompt.
+    /// Lines about the rest of the request.
     pub details: &'a [String],
 }
 
-/// Renders a call: a rule, its head, the prompt with the margin of [`super::explanation`], and the bytes that it shares with the
-/// prompt of the call before, if there was one.
+/// Renders a call: a rule, its head, the prompt with the margin of [`super::explanation`], and the number of bytes that
+/// it shares with the prompt of the previous call, if there is one.
 #[must_use]
 pub fn call(head: CallHead<'_>, assembly: &Assembly, before: Option<&Assembly>, style: Style) -> String {
     let mut out = vec![style.paint(Paint::Quiet, &"─".repeat(style.width))];

@@ -1,7 +1,7 @@
-//! Columns on a terminal: how wide a text is and where its lines break.
+//! Terminal layout: the width of a string, and line wrapping.
 
-/// Returns the number of terminal columns of `text`: wide East Asian characters and emoji count two, marks and control
-/// characters none.
+/// Returns the width of `text` in terminal columns: wide East Asian characters and emoji take two columns, combining
+/// marks and control characters none.
 pub(super) fn width(text: &str) -> usize {
     text.chars().map(char_width).sum()
 }
@@ -15,8 +15,8 @@ fn char_width(c: char) -> usize {
     }
 }
 
-/// Breaks `text` into lines of at most `columns` columns, at blanks where there are some and inside a word where not.
-/// Line breaks of the text stay, indentation of a line too; an empty text is one empty line.
+/// Wraps `text` to lines of at most `columns` columns, at spaces where possible and inside words elsewhere. Line breaks
+/// and indentation are kept; an empty string is one empty line.
 pub(super) fn wrap(text: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(1);
     text.split('\n').flat_map(|line| wrap_line(line.trim_end(), columns)).collect()
@@ -41,8 +41,8 @@ fn wrap_line(line: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// A character that moves nothing: a tab would move the margin and is one blank; other control characters could do
-/// anything to a terminal and show as their pictures (`␛`).
+/// Replaces control characters, which could affect the terminal, with their pictures (`␛`), and a tab, which would
+/// shift the margin, with a space.
 fn printable(c: char) -> char {
     match u32::from(c) {
         0x09 => ' ',
@@ -53,7 +53,7 @@ fn printable(c: char) -> char {
     }
 }
 
-/// Fills `text` with blanks up to `columns`.
+/// Pads `text` with spaces to `columns`.
 pub(super) fn pad(text: &str, columns: usize) -> String {
     let missing = columns.saturating_sub(width(text));
     let mut padded = text.to_owned();

@@ -1,4 +1,4 @@
-//! The prompt with a margin that names each fragment and says why it is there.
+//! Renders the prompt with a margin that shows the name of each fragment and why it is included.
 
 use super::layout::{pad, width, wrap};
 use super::{Paint, Style, count};
@@ -7,13 +7,13 @@ use crate::explain::Explanation;
 use crate::reduce::{Assembly, Provenance};
 use crate::stability::{Stability, stability_report};
 
-/// Columns of the margin, without its rule: as many as the longest name of a fragment that every agent has.
+/// Columns of the margin without its rule: the length of the longest fragment name that every agent has.
 const MARGIN: usize = 28;
-/// Columns that the prompt's text has at least, however narrow the terminal.
+/// The minimum number of columns for the prompt, however narrow the terminal.
 const MIN_TEXT: usize = 20;
 
-/// Renders an explanation: the text fragment by fragment, what was left out and why, how much of the prompt is the same
-/// in every turn, and the difference to the prompt without some tools when that was asked for.
+/// Renders an explanation: the prompt fragment by fragment, excluded fragments with the reason, the size of the
+/// cacheable prefix, and, if requested, the difference from the prompt without some tools.
 #[must_use]
 pub fn explanation(explanation: &Explanation, style: Style) -> String {
     let mut out = prompt(&explanation.assembly, style);
@@ -29,7 +29,7 @@ pub fn explanation(explanation: &Explanation, style: Style) -> String {
     joined(&out)
 }
 
-/// The lines of a prompt with its margin, what was left out, and how stable it is.
+/// Returns the lines of a prompt with its margin, its excluded fragments, and its stability.
 pub(super) fn prompt(assembly: &Assembly, style: Style) -> Vec<String> {
     let mut out = vec![style.paint(Paint::Heading, &headline(assembly))];
     for entry in assembly.in_text_order() {
@@ -41,13 +41,13 @@ pub(super) fn prompt(assembly: &Assembly, style: Style) -> Vec<String> {
     out
 }
 
-/// One line per fragment that changed.
+/// Returns one line per changed fragment.
 pub(super) fn changes(difference: &Difference<'_>, style: Style) -> Vec<String> {
     let changed = difference.rows.iter().filter(|row| row.change != Change::Same);
     changed.map(|row| format!("  {} {}", row.change.as_str(), style.paint(Paint::Excluded, row.id))).collect()
 }
 
-/// The text of lines, without blanks at their ends.
+/// Joins lines without trailing spaces.
 pub(super) fn joined(lines: &[String]) -> String {
     let mut text = lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n");
     text.push('\n');
@@ -65,7 +65,7 @@ fn headline(assembly: &Assembly) -> String {
     }
 }
 
-/// Sets one fragment's body beside its name, reason and size.
+/// Renders one fragment's body next to its name, reason and size.
 fn beside(entry: &Provenance, body: &str, style: Style) -> Vec<String> {
     let columns = style.width.saturating_sub(MARGIN + 4).max(MIN_TEXT);
     let id = wrap(&entry.id, MARGIN);

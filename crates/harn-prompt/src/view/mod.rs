@@ -1,7 +1,7 @@
-//! Explanations for people: plain text (optionally with ANSI colours), as pure functions from values to a `String`.
+//! Explanations for users: plain text (optionally with ANSI colours), as pure functions from values to a `String`.
 //!
-//! [`explanation`] shows one prompt, and the same without some tools; [`call()`] the prompt of a model call among others
-//! (`harn explain prompt`).
+//! [`explanation`] shows one prompt, optionally with the same prompt without some tools; [`call()`] shows the prompt of
+//! one model call in a run (`harn explain prompt`).
 
 mod call;
 mod layout;
@@ -10,10 +10,10 @@ mod margin;
 pub use call::{CallHead, call};
 pub use margin::explanation;
 
-/// How a text is laid out.
+/// The layout of an explanation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Columns of the output; what cannot be broken may still be longer.
+    /// Columns of the output; parts that cannot be wrapped may be longer.
     pub width: usize,
     /// Whether ANSI colours are written.
     pub color: bool,
@@ -25,7 +25,7 @@ impl Default for Style {
     }
 }
 
-/// The few colours the views use.
+/// The colours of the views.
 #[derive(Clone, Copy, Debug)]
 enum Paint {
     Heading,
