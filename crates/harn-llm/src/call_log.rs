@@ -9,7 +9,7 @@ use crate::response::Response;
 use crate::runtime::prepared::Prepared;
 use crate::secret::Secret;
 
-/// Writes the log.
+/// The writer of the call log.
 pub struct CallLog {
     sink: Box<dyn FnMut(&Value)>,
     /// Returns whether a sink reads the log.

@@ -11,68 +11,68 @@ use serde::Deserialize;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Capabilities {
-    /// Native tool-call wire shape accepted.
+    /// Whether the route supports native tool calls.
     pub native_tools: bool,
-    /// Server honours `defer_loading` on tools.
+    /// Whether the server honours `defer_loading` on tools.
     pub defer_loading: bool,
     /// Native search variants, preferred first.
     pub tool_search: Vec<String>,
-    /// Cap on the number of tools.
+    /// Maximum number of tools.
     pub max_tools: Option<i64>,
-    /// Prompt caching controls honoured.
+    /// Whether the route supports prompt caching controls.
     pub prompt_caching: bool,
-    /// Subset of `enabled`, `adaptive`, `effort`.
+    /// Supported thinking modes: a subset of `enabled`, `adaptive`, `effort`.
     pub thinking_modes: Vec<String>,
     /// Minimum and maximum thinking budget in tokens; empty when unknown.
     pub thinking_budget: Vec<i64>,
     /// Reasoning efforts that the model accepts; empty when unknown. With `none`, thinking can be switched off.
     pub reasoning_efforts: Vec<String>,
-    /// Interleaved thinking can be switched on.
+    /// Whether interleaved thinking can be switched on.
     pub interleaved_thinking_supported: bool,
-    /// Beta names always sent on this route.
+    /// Beta features that are always sent on this route.
     pub anthropic_beta_features: Vec<String>,
-    /// Images allowed.
+    /// Whether the model accepts images.
     pub vision_supported: bool,
-    /// Audio allowed.
+    /// Whether the model accepts audio.
     pub audio: bool,
-    /// Documents allowed.
+    /// Whether the model accepts documents.
     pub pdf: bool,
     /// How structured output is requested: `native`, `json_object` (JSON mode, with the schema in the prompt),
     /// `tool_use`, `format_kw`.
     pub structured_output: Option<String>,
-    /// Reasoning stays in the history.
+    /// Whether reasoning is kept in the history.
     pub preserve_thinking: bool,
     /// Name of the server's response parser.
     pub server_parser: String,
-    /// `chat_template_kwargs` is sent.
+    /// Whether `chat_template_kwargs` is sent.
     pub honors_chat_template_kwargs: bool,
-    /// `max_completion_tokens` instead of `max_tokens`.
+    /// Whether `max_completion_tokens` is sent instead of `max_tokens`.
     pub requires_completion_tokens: bool,
-    /// `reasoning_effort` is sent.
+    /// Whether `reasoning_effort` is sent.
     pub reasoning_effort_supported: bool,
-    /// Endpoint hint.
+    /// Recommended endpoint.
     pub recommended_endpoint: Option<String>,
-    /// Replies to requests with tools are streamed.
+    /// Whether replies to requests with tools can be streamed.
     pub streams_tools: bool,
-    /// Replies to requests with a schema are streamed.
+    /// Whether replies to requests with a schema can be streamed.
     pub streams_schema: bool,
-    /// Tagged text tool calls survive the route.
+    /// Whether tagged text tool calls are delivered unchanged.
     pub text_tool_wire_format_supported: bool,
-    /// `native` or `text`.
+    /// Preferred tool format: `native` or `text`.
     pub preferred_tool_format: Option<String>,
-    /// Template sections as XML tags.
+    /// Whether templates should mark sections with XML tags.
     pub prefers_xml_scaffolding: bool,
-    /// Template sections as Markdown headings.
+    /// Whether templates should mark sections with Markdown headings.
     pub prefers_markdown_scaffolding: bool,
-    /// `native_json`, `delimited`, `xml_tagged` or `none`.
+    /// Mode of structured output: `native_json`, `delimited`, `xml_tagged` or `none`.
     pub structured_output_mode: String,
-    /// A trailing assistant message is continued.
+    /// Whether the model continues a trailing assistant message.
     pub supports_assistant_prefill: bool,
-    /// Durable instructions use role `developer`.
+    /// Whether durable instructions use the role `developer`.
     pub prefers_role_developer: bool,
-    /// Text-rendered tools as `<tools>`.
+    /// Whether tools in text are rendered as `<tools>`.
     pub prefers_xml_tools: bool,
-    /// `none`, `thinking_blocks`, `reasoning_summary` or `inline`.
+    /// Form of reasoning in replies: `none`, `thinking_blocks`, `reasoning_summary` or `inline`.
     pub thinking_block_style: String,
 }
 
@@ -144,7 +144,7 @@ impl Capabilities {
         })
     }
 
-    /// Returns whether a thinking mode is offered.
+    /// Returns whether the route supports a thinking mode.
     pub fn thinks(&self, mode: &str) -> bool {
         self.thinking_modes.iter().any(|m| m == mode)
     }
@@ -472,7 +472,7 @@ pub struct CapabilityMatrix {
 const REMEMBERED: usize = 256;
 
 impl CapabilityMatrix {
-    /// Returns the shipped rules alone.
+    /// Creates a matrix with only the shipped rules.
     pub fn shipped() -> CapabilityMatrix {
         CapabilityMatrix {
             installed: Rules::default(),

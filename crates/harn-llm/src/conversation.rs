@@ -86,7 +86,7 @@ pub struct WeakConversation(Weak<Shared>);
 const WORTH_SHARING: (usize, usize) = (4 << 10, 64);
 
 impl Conversation {
-    /// Makes an empty conversation.
+    /// Creates an empty conversation.
     pub fn new() -> Conversation {
         Conversation::default()
     }

@@ -112,7 +112,7 @@ pub struct Totals {
     pub output_tokens: i64,
     /// Finished calls.
     pub calls: i64,
-    /// Time spent in calls, in milliseconds.
+    /// Total duration of calls, in milliseconds.
     pub duration_ms: i64,
 }
 

@@ -1,4 +1,4 @@
-//! Options as models take them: adjusted with a notice, or refused before anything is sent.
+//! Options that a model does not support: adjusted with a notice, or rejected before anything is sent.
 use crate::support::*;
 use harn_strict_servers::ENV;
 use harn_value::{Data as Value, json};
@@ -16,7 +16,7 @@ fn answer(provider: &str) -> Vec<Step> {
     if provider == "anthropic" { anthropic_answer() } else { stream(ANSWER) }
 }
 
-/// The body that a call sends, its path, and the warnings.
+/// Returns the body that a call sends, its path, and the warnings.
 async fn sent(provider: &str, options: Value) -> (Value, String, Vec<String>) {
     sent_for(answer(provider), provider, options).await
 }
@@ -126,7 +126,7 @@ async fn thinking_is_expressed_as_the_model_takes_it() {
     .await;
 }
 
-/// Gemini 2.5 has a budget of tokens, Gemini 3 levels.
+/// Gemini 2.5 has a thinking budget in tokens, Gemini 3 has levels.
 #[tokio::test]
 async fn gemini_thinks_by_budget_or_by_level() {
     local(async {
@@ -163,7 +163,7 @@ async fn gemini_thinks_by_budget_or_by_level() {
     .await;
 }
 
-/// Claude thinks on Bedrock as on Anthropic's own API.
+/// Thinking of Claude is the same on Bedrock and on Anthropic's API.
 #[tokio::test]
 async fn claude_thinks_on_bedrock() {
     local(async {
@@ -318,7 +318,7 @@ async fn caching_is_accepted_where_it_is_automatic() {
 #[tokio::test]
 async fn a_stream_that_flows_is_not_cut() {
     local(async {
-        // Sixty pieces, each within the limit, together beyond it.
+        // Sixty chunks, each within the timeout, but together beyond it.
         let pieces: String = (0..60)
             .map(|n| format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{n} \"}}}}]}}\n\n"))
             .collect();
@@ -346,7 +346,7 @@ async fn real_servers_are_asked_three_times_by_default() {
         let (runtime, embedder) = runtime(KEYS);
         ask_with(&runtime, &server, "openai", json!({"llm_retries": null})).await.unwrap();
         assert_eq!((server.count(), embedder.waits.borrow().as_slice()), (3, &[1500, 1500][..]));
-        // Scripted failures only where it is asked for.
+        // Scripted failures are retried only on request.
         let (runtime, _) = crate::support::runtime(&[]);
         runtime.mock_push(&json!({"error": {"category": "overloaded", "message": "busy"}})).unwrap();
         let call = harn_llm::Call::new("hi", None, json!({"provider": "mock"}));
@@ -369,13 +369,13 @@ async fn a_model_without_a_price_is_refused_under_a_money_limit() {
         let mut allowed = unpriced;
         allowed["budget"]["unpriced"] = "allow".into();
         ask(&server, "openai", allowed).await.unwrap();
-        // Own servers cost nothing.
+        // Self-hosted servers are free.
         ask(&server, "local", json!({"model": "m", "budget": {"max_cost_usd": 0.0}})).await.unwrap();
     })
     .await;
 }
 
-/// A conversation continues on a model without vision; only an image that the user just sent needs one with it.
+/// A conversation continues on a model without vision; only an image in the user's newest message requires vision.
 #[tokio::test]
 async fn images_of_earlier_messages_do_not_end_a_conversation() {
     local(async {
@@ -403,7 +403,7 @@ async fn images_of_earlier_messages_do_not_end_a_conversation() {
     .await;
 }
 
-/// Loops and calls agree on which models accept images: the rules, and the catalogue.
+/// Loops and calls agree on which models accept images, by rules and catalogue.
 #[test]
 fn images_are_accepted_where_the_catalogue_lists_them() {
     let (runtime, _) = runtime(ENV);

@@ -1,4 +1,4 @@
-//! What the ledger says against what the server reported, over random sequences of calls.
+//! Compares the ledger with the usage that the server reported, over random sequences of calls.
 use crate::support::*;
 use harn_llm::{Call, StreamEvent};
 use harn_strict_servers::cases::cases;
@@ -6,7 +6,7 @@ use harn_strict_servers::{ENV, Format, formats};
 use harn_value::{Data as Value, json};
 use proptest::prelude::*;
 
-/// One call: what the server reports of it and how it ends.
+/// One call: the usage that the server reports, and how the call ends.
 #[derive(Debug, Clone)]
 struct Ask {
     input: i64,
@@ -21,13 +21,13 @@ struct Ask {
 enum Ending {
     Streamed,
     Whole,
-    /// The stream breaks off after the text; nothing is tried again.
+    /// The stream ends after the text without a terminal event, and is not retried.
     Cut,
-    /// The stream breaks off, and the next attempt is answered.
+    /// The stream ends prematurely, and the retry succeeds.
     CutAndRetried,
     /// The server is overloaded first.
     RefusedAndRetried,
-    /// The program leaves once it has seen the text.
+    /// The program drops the stream once it has received the text.
     Left,
 }
 
@@ -85,8 +85,8 @@ impl Ask {
         }
     }
 
-    /// The bill, added up without the ledger: each attempt has its prompt, and either what it reported as written or a
-    /// token for four bytes.
+    /// Computes the cost without the ledger. Each attempt costs its prompt, and either the reply tokens that it
+    /// reported or one token per four bytes.
     fn bill(&self) -> (f64, i64, i64) {
         let written = i64::try_from(self.text.div_ceil(4)).unwrap();
         let outputs = match self.ending {
@@ -191,14 +191,13 @@ proptest! {
             futures_util::future::join_all(calls).await;
             let totals = runtime.ledger().totals();
             assert!(totals.cost <= limit, "{totals:?}");
-            // Whichever call was refused would not have fitted.
+            // A rejected call would not have fitted into the budget.
             assert!(totals.calls as usize == outputs.len() || totals.cost + 0.0151 > limit, "{totals:?}");
         });
     }
 }
 
-/// The formats, with the prices of their models: USD per million tokens of input, of input that is read from the cache and
-/// written to it, and of output.
+/// The formats, with the prices of their models in USD per million tokens: input, cache read, cache write, output.
 fn priced() -> Vec<(Box<dyn Format>, [f64; 4])> {
     let prices = |options: &Value| match (options["provider"].as_str()?, options["model"].as_str()?) {
         ("anthropic", MODEL) => Some([3.0, 0.3, 3.75, 15.0]),
@@ -216,7 +215,8 @@ fn priced() -> Vec<(Box<dyn Format>, [f64; 4])> {
     priced
 }
 
-/// A call in one of the formats: which one, what it reports, whether it is streamed, and whether the server is overloaded first.
+/// A call in one of the formats: the format's index, its usage, its reasoning tokens, whether it is streamed, and
+/// whether the server is overloaded first.
 type Reported = (usize, [i64; 4], i64, bool, bool);
 
 fn reported_strategy() -> impl Strategy<Value = Reported> {
@@ -233,7 +233,7 @@ fn answer_of(format: &dyn Format, usage: [i64; 4], reasoning: i64, streams: bool
     (case.reply.usage, case.reply.reasoning) = (usage, reasoning);
     match format.whole(&case).filter(|_| !streams) {
         Some(body) => ok_json(&body),
-        // Some formats answer in a stream only.
+        // Some formats only support streams.
         None => {
             let (kind, body) = format.stream(&case).expect("a stream");
             let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n");
@@ -254,7 +254,7 @@ proptest! {
             let mut bill = (0.0, 0, 0);
             for (at, usage, reasoning, streams, refused) in calls {
                 let (format, prices) = &priced[at];
-                // Some formats have no field for what is written to the cache, one has none for what is read from it.
+                // Some formats have no field for tokens written to the cache, and one has none for tokens read from it.
                 let lacks = |provider: &str| format.options()["provider"] == provider;
                 let [input, output, read, write] = match usage {
                     [input, output, read, write] if lacks("gemini") => [input - write, output, read, 0],
@@ -288,7 +288,7 @@ proptest! {
                     assert!((totals.cost - bill.0).abs() < 1e-9, "{}: {totals:?} {bill:?}", format.name());
                     assert_eq!((totals.input_tokens, totals.output_tokens), (bill.1, bill.2), "{}", format.name());
                 } else {
-                    // A stream that is stopped is billed as far as it came.
+                    // An aborted stream is billed for the part that arrived.
                     assert!(totals.cost <= bill.0 + 1e-9, "{totals:?} {bill:?}");
                     break;
                 }
@@ -297,7 +297,7 @@ proptest! {
     }
 }
 
-/// Reports of all wire formats, as the ledger counts them.
+/// Usage reports of all wire formats, as booked by the ledger.
 #[tokio::test]
 async fn every_format_counts_cached_and_reasoning_tokens() {
     local(async {
@@ -306,7 +306,7 @@ async fn every_format_counts_cached_and_reasoning_tokens() {
             ("openai", json!({"choices": text, "usage": {"prompt_tokens": 100, "completion_tokens": 50,
                 "prompt_tokens_details": {"cached_tokens": 40}, "completion_tokens_details": {"reasoning_tokens": 30}}}),
              [100, 50, 40, 30]),
-            // Reasoning apart, as xAI counts it.
+            // Separate reasoning tokens, as reported by xAI.
             ("openai", json!({"choices": text, "usage": {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 150,
                 "completion_tokens_details": {"reasoning_tokens": 30}}}), [100, 50, 0, 30]),
             ("deepseek", json!({"choices": text, "usage": {"prompt_tokens": 100, "completion_tokens": 20,

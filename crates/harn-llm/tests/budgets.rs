@@ -1,10 +1,10 @@
-//! Limits: a call that would pass one is not sent, a stream that passes one is stopped.
+//! Budget limits: a call that would exceed one is not sent, and a stream that exceeds one is aborted.
 use crate::support::*;
 use harn_llm::runtime::StreamItem;
 use harn_llm::{Call, CallError, LlmError};
 use harn_value::{Data as Value, json};
 
-/// A stream that never ends by itself: some text, then silence.
+/// A stream that never ends: some text, then silence.
 fn talker() -> Vec<Step> {
     let piece = |n: usize| json!({"choices": [{"delta": {"content": format!("piece {n} of many. ")}}]});
     let text: String = (0..20).map(|n| format!("data: {}\n\n", piece(n))).collect();
@@ -47,7 +47,7 @@ async fn a_call_that_would_pass_a_limit_is_not_sent() {
 #[tokio::test]
 async fn a_stream_that_passes_a_limit_is_hung_up_and_paid_for() {
     local(async {
-        // Without `max_tokens` nothing bounds the reply beforehand.
+        // Without `max_tokens`, nothing bounds the reply in advance.
         for (budget, limit, value) in [
             (json!({"max_output_tokens": 30}), "max_output_tokens", 30.0),
             (json!({"max_cost_usd": 0.0002}), "max_cost_usd", 0.0002),
@@ -78,7 +78,7 @@ async fn the_budget_of_the_session_stops_streams_that_others_made_too_dear() {
         let (runtime, _) = runtime(KEYS);
         runtime.ledger().set_budget(1.0);
         let other = runtime.clone();
-        // Another call of the program spends what is left while this one is under way.
+        // Another call of the program spends the remaining budget while this one is in flight.
         let mut spend = Some(move || other.ledger().set_budget(0.0));
         let options = json!({"provider": "openai", "base_url": server.url, "max_tokens": 100});
         let mut items = Vec::new();
@@ -101,7 +101,7 @@ async fn the_budget_of_the_session_stops_streams_that_others_made_too_dear() {
 #[tokio::test]
 async fn a_reply_that_is_there_is_not_thrown_away() {
     local(async {
-        // The provider counts more than was expected, but only when everything has come.
+        // The provider reports more tokens than expected, but only after the whole reply.
         let server = Server::start(vec![stream(OPENAI_STREAM)]).await;
         let options = json!({"max_tokens": 10, "budget": {"max_input_tokens": 10, "max_output_tokens": 10}});
         let result: Value = ask(&server, "openai", options).await.unwrap();
@@ -117,7 +117,7 @@ async fn a_reply_in_one_piece_is_not_thrown_away() {
                           "usage": {"prompt_tokens": 3, "completion_tokens": 2}});
         let server = Server::start(vec![ok_json(&body), ok_json(&body)]).await;
         let (runtime, _) = runtime(KEYS);
-        // Whether it was asked for in one piece or a stream was.
+        // Whether one piece or a stream was requested.
         for stream in [false, true] {
             let options = json!({"stream": stream, "max_tokens": 0, "budget": {"max_output_tokens": 10}});
             ask_with(&runtime, &server, "openai", options).await.unwrap();
@@ -128,7 +128,7 @@ async fn a_reply_in_one_piece_is_not_thrown_away() {
     .await;
 }
 
-/// Whatever raises the limit of a reply is sent as budgets count it.
+/// The token limit that is sent is the one that budgets use, whatever raises it.
 #[tokio::test]
 async fn the_limit_that_is_sent_is_the_one_that_counts() {
     local(async {

@@ -1,4 +1,4 @@
-//! Calls answered by the mock: the contract of result dicts, gates, rounds, budgets, streams.
+//! Calls answered by the mock: the contract of result dicts, capability checks, rounds, budgets, streams.
 use crate::support::*;
 use harn_llm::runtime::{Completion, StreamItem};
 use harn_llm::{Call, CallError, LlmRuntime};
@@ -87,7 +87,8 @@ async fn gates_close_in_order() {
     }
     let o = json!({"provider": "mock", "model": "gpt-4o", "thinking": true});
     assert!(message(call(&runtime, "x", o).await).starts_with(&gate("thinking", "gpt-4o", "mock")));
-    // What one mode of thinking asks for another one expresses, and native tools are always obeyed.
+    // A thinking mode is converted to another one that the model supports, and an explicit option for native tools is
+    // always honoured.
     for o in [
         json!({"provider": "mock", "model": "gpt-5", "thinking": true}),
         json!({"provider": "mock", "model": "nobody", "tools": [{"name": "t"}], "tool_format": "native"}),
@@ -455,7 +456,7 @@ async fn vertex_needs_a_project() {
     assert!(prepared.request.route.endpoint.starts_with("/projects/p1/locations/us-central1/"));
 }
 
-/// What a stream of the mock's default reply hands out is what its result says and what a recording gives again.
+/// The chunks of the mock's streamed default reply equal the text of its result and of its replayed recording.
 #[tokio::test]
 async fn a_stream_of_the_mock_is_what_its_result_and_its_recording_say() {
     async fn run(runtime: &LlmRuntime) -> (Vec<String>, Value) {
@@ -481,7 +482,7 @@ async fn a_stream_of_the_mock_is_what_its_result_and_its_recording_say() {
     assert_eq!(run(&second).await, made);
 }
 
-/// Lines are written as replies come; each call gets its own again, also when some prompts have been edited since.
+/// Lines are written as replies finish. Replay returns each call its own reply, even if some prompts were edited since.
 #[tokio::test]
 async fn recorded_replies_go_to_the_calls_they_came_from() {
     let (first, _) = runtime(&[]);

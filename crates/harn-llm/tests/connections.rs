@@ -1,4 +1,4 @@
-//! Calls in a row go over one connection, streamed or not, and whenever the end of a body comes.
+//! Consecutive calls use the same connection, streamed or not, whenever the end of a body arrives.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -10,18 +10,18 @@ use tokio::net::TcpListener;
 
 use crate::support::*;
 
-/// How the server sends the end of a streamed body.
+/// When the server sends the end of a streamed body.
 #[derive(Clone, Copy)]
 enum End {
     /// In the packet of the last event.
     Together,
-    /// In a packet of its own, after so many milliseconds.
+    /// In a separate packet, after this many milliseconds.
     Later(u64),
     /// Never.
     Never,
 }
 
-/// A server that keeps its connections open; returns its address and how many it has had.
+/// Starts a server that keeps connections open; returns its URL and the number of accepted connections.
 async fn keeping(end: End) -> (String, Rc<Cell<usize>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -78,7 +78,7 @@ async fn answer(mut socket: impl AsyncReadExt + AsyncWriteExt + Unpin, end: End)
     }
 }
 
-/// How many connections so many calls in a row need.
+/// Returns the number of connections that `calls` consecutive calls use.
 async fn connections(end: End, calls: usize, options: harn_value::Data) -> usize {
     let (url, count) = keeping(end).await;
     let (runtime, _) = runtime(KEYS);
@@ -87,7 +87,7 @@ async fn connections(end: End, calls: usize, options: harn_value::Data) -> usize
         all.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
         let call = harn_llm::Call::new(format!("hi {n}"), None, all);
         runtime.llm_call(&call).await.unwrap();
-        // A program does something between two calls.
+        // Simulates the program's own work between two calls.
         tokio::time::sleep(Duration::from_millis(if let End::Later(ms) = end { ms * 2 } else { 0 })).await;
     }
     count.get()

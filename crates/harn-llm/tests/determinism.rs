@@ -1,11 +1,11 @@
-//! The same call gives the same bytes, in whatever order its options and tools were written: providers
-//! cache prompts by their beginning.
+//! Equal calls produce equal bytes, whatever the order in which their options and tools were written, because providers
+//! cache prompts by their prefix.
 use crate::support::*;
 use harn_llm::Call;
 use harn_llm::wire::encode;
 use harn_value::{Data as Value, data::Map, json};
 
-/// The same value with the keys of the dict, and of those under `inner`, the other way round.
+/// Returns the value with reversed order of the keys of the dict and of the dicts under `inner`.
 fn reversed(value: &Value, inner: &[&str]) -> Value {
     let turn = |map: &Map<String, Value>| -> Vec<(String, Value)> {
         map.iter().rev().map(|(k, v)| (k.clone(), v.clone())).collect()

@@ -1,5 +1,4 @@
-//! Everything that can go wrong between here and a complete reply, one test a row, each with the
-//! category, kind and reason of the contract.
+//! Every possible failure of an exchange, one test each, with the category, kind and reason of the contract.
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ const TIMEOUT: [&str; 3] = ["timeout", "transient", "timeout"];
 const SERVER: [&str; 3] = ["server_error", "transient", "server_error"];
 const REFUSED: [&str; 3] = ["generic", "terminal", "invalid_request"];
 
-/// Asks a server with one script, and returns the failure.
+/// Calls a server with one script, and returns the failure.
 async fn fault(provider: &str, script: Vec<Step>, options: Value) -> LlmError {
     let server = Server::start(vec![script]).await;
     llm_error(ask(&server, provider, options).await)
@@ -30,7 +29,7 @@ fn assert_fault(error: &LlmError, expected: [&str; 3], says: &[&str]) {
     assert!(!error.message.contains("sk-open-1234") && !error.message.contains("sk-anth-1234"), "{error}");
 }
 
-/// A runtime for which every host is this machine, but for those it does not know.
+/// Returns a runtime that resolves the known hosts to this machine.
 fn resolving(known: &'static [&'static str]) -> Rc<LlmRuntime> {
     let (runtime, _) = runtime(KEYS);
     runtime.resolve_hosts(move |host| match known.contains(&host) {
@@ -49,7 +48,7 @@ fn port(server: &Server) -> &str {
     server.url.rsplit(':').next().unwrap()
 }
 
-// Before a connection stands.
+// Before a connection is established.
 
 #[tokio::test]
 async fn dns_failure() {
@@ -230,7 +229,7 @@ async fn broken_stream_tells_what_was_used() {
     .await;
 }
 
-/// The same reply, however its events are written.
+/// Legal variants of the same event stream yield the same reply.
 #[tokio::test]
 async fn unusual_but_legal_event_streams() {
     local(async {
@@ -299,7 +298,7 @@ async fn whole_calls_of_a_stream_without_places_are_told_apart() {
     .await;
 }
 
-// Statuses. What each provider says with them is in `formats`.
+// Statuses. The bodies that each provider sends with them are tested in `formats`.
 
 #[tokio::test]
 async fn too_many_requests_with_seconds() {
@@ -319,7 +318,7 @@ async fn too_many_requests_with_seconds() {
 #[tokio::test]
 async fn too_many_requests_with_a_date() {
     local(async {
-        // The clock of these tests stands at 2023-11-14T22:13:20Z.
+        // The clock of these tests is fixed at 2023-11-14T22:13:20Z.
         let script = reply("429 Too Many Requests", "retry-after: Tue, 14 Nov 2023 22:13:27 GMT\r\n", "slow");
         let error = fault("openai", script, json!({})).await;
         assert_fault(&error, ["rate_limit", "transient", "rate_limit"], &[]);
@@ -342,7 +341,7 @@ async fn overloaded_529() {
     .await;
 }
 
-// Successful statuses with something else in them.
+// Successful statuses with other content.
 
 #[tokio::test]
 async fn ok_with_an_error_body() {
@@ -416,7 +415,7 @@ async fn ok_with_another_kind_of_content() {
     .await;
 }
 
-/// What counts is what a body is, not what its header says.
+/// The body itself determines its type, not its header.
 #[tokio::test]
 async fn ok_with_the_wrong_content_type() {
     local(async {
@@ -489,7 +488,7 @@ async fn redirects_without_end() {
 
 const GIGABYTE: usize = 1 << 30;
 
-/// The first bytes of a body that goes on for a gigabyte.
+/// The first bytes of a body that continues for a gigabyte.
 fn endless(status: &str, kind: &str, start: &str, piece: &str) -> Vec<Step> {
     let head =
         format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {GIGABYTE}\r\n\r\n{start}");
@@ -497,8 +496,8 @@ fn endless(status: &str, kind: &str, start: &str, piece: &str) -> Vec<Step> {
     vec![Step::Send(head.into_bytes()), Step::Flood { piece, total: GIGABYTE }]
 }
 
-/// Runs a call against an endless body on a thread of its own; returns the failure, how much the server
-/// got rid of, and the most memory in use at once.
+/// Runs a call against an endless body on a separate thread. Returns the failure, the number of bytes that the server
+/// sent, and the peak memory use.
 fn gigabyte(script: Vec<Step>, options: Value) -> (LlmError, usize, usize) {
     let mut outcome = None;
     let memory = allocation_counter::measure(|| {
@@ -525,7 +524,7 @@ fn a_body_of_a_gigabyte_is_given_up_at_the_limit() {
         let options = json!({"max_response_bytes": limit});
         let (error, sent, memory) = gigabyte(endless("200 OK", kind, start, piece), options);
         assert_fault(&error, ["server_error", "terminal", "server_error"], &["max_response_bytes = 4194304"]);
-        // Buffers of both ends of the socket hold a part of what was sent.
+        // The socket buffers on both ends contain part of the sent bytes.
         assert!(sent < 8 * limit, "{what}: the server sent {sent} bytes");
         assert!(memory < 4 * limit, "{what}: {memory} bytes of memory");
     }

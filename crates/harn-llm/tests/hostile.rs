@@ -1,11 +1,11 @@
-//! Arbitrary input never panics: text replies, JSON in prose, options, mocks, stream bytes.
+//! Arbitrary input never causes a panic: text replies, JSON in prose, options, mocks, stream bytes.
 use crate::support::*;
 use harn_llm::wire::ReplyReader;
 use harn_llm::{Call, CallOptions, Mock};
 use harn_value::{Data as Value, json};
 use proptest::prelude::*;
 
-/// Text made of the pieces that parsers look for.
+/// Text that consists of the constructs that parsers search for.
 fn fragments() -> impl Strategy<Value = String> {
     let pieces = prop::sample::select(vec![
         "<tool_call>",

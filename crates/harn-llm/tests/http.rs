@@ -26,7 +26,7 @@ async fn openai_streams_by_default() {
     .await;
 }
 
-/// Gateways want a version or a tenant in the query of every request.
+/// Gateways require a version or a tenant in the query of every request.
 #[tokio::test]
 async fn the_query_of_an_address_stays_behind_the_path() {
     local(async {
@@ -137,8 +137,8 @@ async fn ollama_speaks_its_own_protocol_and_falls_back() {
     .await;
 }
 
-/// The prompts of some models are rendered here unless they have tools, without a switch for thinking; whoever says whether
-/// the model is to think is sent where there is one.
+/// The prompts of some models are rendered here unless they have tools; rendered prompts cannot switch thinking on or
+/// off. A call that sets `thinking` uses the endpoint that can.
 #[tokio::test]
 async fn ollama_models_without_tools_are_told_whether_to_think() {
     local(async {
@@ -200,7 +200,7 @@ async fn a_failed_route_falls_back() {
         let oops = || reply("500 Internal Server Error", "", "oops");
         let bad = Server::start(vec![oops(), oops()]).await;
         let (runtime, _) = runtime(&[("OPENAI_API_KEY", "k-123456"), ("LOCAL_LLM_BASE_URL", &good.url)]);
-        // The address of the call goes with its provider, and with no other.
+        // The URL of the call applies only to its own provider.
         let chain = json!(["openai", "openai:gpt-4o-mini", "anthropic", "local:tiny"]);
         let options =
             json!({"provider": "openai", "base_url": bad.url, "fallback_chain": chain, "llm_retries": 0});
@@ -217,7 +217,8 @@ async fn a_failed_route_falls_back() {
     .await;
 }
 
-/// A route without its key is one that fails, where another can be asked; else it is a wrong call.
+/// With a fallback route, a route without a key fails and the next one is tried. Without one, the call itself is
+/// invalid.
 #[tokio::test]
 async fn a_missing_key_falls_back() {
     local(async {
@@ -238,7 +239,7 @@ async fn a_missing_key_falls_back() {
         let mut chunks = Vec::new();
         runtime.llm_stream(&call(options), &mut |item| chunks.push(item)).await.unwrap();
         assert_eq!(chunks[0], harn_llm::runtime::StreamItem::Chunk("from local".into()));
-        // Nobody else has a key either: the call is wrong as it stands.
+        // No other route has a key either, so the call is invalid.
         for chain in [json!(["openai"]), json!([])] {
             let options = json!({"provider": "anthropic", "fallback_chain": chain});
             let error = runtime.llm_call(&call(options)).await.unwrap_err();
@@ -253,7 +254,7 @@ async fn a_missing_key_falls_back() {
     .await;
 }
 
-/// An option that is right and has nothing to do in a call is told.
+/// A valid option without an effect in a call is reported.
 #[tokio::test]
 async fn options_without_an_effect_are_told() {
     local(async {
@@ -280,7 +281,7 @@ async fn options_without_an_effect_are_told() {
         ] {
             assert_eq!(told(options.clone()).await, text, "{options}");
         }
-        // Relatives of a call use what it does not.
+        // Variants of the call use options that the call itself does not.
         let (runtime, embedder) = runtime(&[]);
         runtime.mock_push(&json!({"text": "{}"})).unwrap();
         runtime.mock_push(&json!({"text": "a"})).unwrap();
@@ -340,7 +341,7 @@ async fn a_route_is_tried_again_before_another_is_asked() {
         assert_eq!((&result["text"], bad.count(), other.count()), (&json!("from local"), 3, 1));
         let told = embedder.warnings.borrow().join("\n");
         assert!(told.ends_with("llm_call: openai failed (server_error), local answers instead with tiny"), "{told}");
-        // A failure that does not pass is not tried again, and the other one, which is gone, cannot help.
+        // A terminal failure is not retried, and the fallback server no longer exists.
         let error = runtime.llm_call(&Call::new("hi", None, options)).await.unwrap_err();
         assert_eq!((error.category(), bad.count()), (Category::Auth, 4));
         let told = embedder.warnings.borrow().join("\n");
@@ -349,7 +350,7 @@ async fn a_route_is_tried_again_before_another_is_asked() {
     .await;
 }
 
-/// The prompt must not go to whoever is the default because of a slip.
+/// A typo must not send the prompt to the default provider.
 #[tokio::test]
 async fn a_slip_in_the_name_of_a_provider_sends_nothing() {
     local(async {
@@ -435,7 +436,7 @@ async fn a_broken_event_in_a_stream_is_an_error() {
     .await;
 }
 
-/// Whoever can forget what it heard gets the whole reply of another attempt.
+/// A listener that can discard text receives the whole reply of the next attempt.
 #[tokio::test]
 async fn a_broken_stream_is_void_for_listeners_that_can_forget() {
     use harn_llm::runtime::Live;
@@ -461,7 +462,7 @@ async fn a_broken_stream_is_void_for_listeners_that_can_forget() {
     .await;
 }
 
-/// Listeners hear of a tool call while the model writes it.
+/// Listeners receive a tool call while the model writes it.
 #[tokio::test]
 async fn calls_are_told_while_they_arrive() {
     use harn_llm::runtime::Live;
@@ -737,7 +738,7 @@ async fn ollama_is_asked_where_nothing_is_lost() {
     .await;
 }
 
-/// Where the format of the reply and tools exclude each other, the answer comes through a tool of its own.
+/// If reply formats and tools exclude each other, the answer comes through a separate tool.
 #[tokio::test]
 async fn answers_come_through_a_tool_beside_other_tools() {
     local(async {
@@ -758,7 +759,7 @@ async fn answers_come_through_a_tool_beside_other_tools() {
             "tools": [{"name": "add", "description": "Add", "parameters": {"answer": "int"}}],
             "schema": {"type": "object", "properties": {"answer": {"type": "integer"}}, "required": ["answer"]},
         });
-        // With another call the turn is not over.
+        // With another call, the turn is not over.
         let first = ask(&server, "groq", options.clone()).await.unwrap();
         assert_eq!((first.get("data"), &first["tool_calls"][0]["name"]), (None, &json!("add")));
         assert_eq!(first["tool_calls"].as_array().unwrap().len(), 1);
@@ -767,11 +768,11 @@ async fn answers_come_through_a_tool_beside_other_tools() {
             sent["tools"].as_array().unwrap().iter().map(|t| t["function"]["name"].as_str().unwrap()).collect();
         assert_eq!((names, sent.get("response_format")), (vec!["add", "json_response"], None));
         assert_eq!(sent["tools"][1]["function"]["parameters"]["required"], json!(["answer"]));
-        // Text in front of the answer does not hide it.
+        // Text before the answer does not hide it.
         let second = ask(&server, "groq", options.clone()).await.unwrap();
         assert_eq!(second["data"], json!({"answer": 5}));
         assert_eq!(second["stop_reason"], "end_turn");
-        // What does not fit is asked for again, and text will do.
+        // An invalid answer is requested again, and may then also be text.
         let third = ask(&server, "groq", options).await.unwrap();
         assert_eq!(third["data"], json!({"answer": 7}));
     })

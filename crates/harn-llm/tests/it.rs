@@ -1,4 +1,5 @@
-//! The integration tests of harn-llm, one module a file. They are one program: each further one would be linked anew.
+//! The integration tests of harn-llm, one module per file. They are one binary, because each additional binary would
+//! have to be linked separately.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs, reason = "tests")]
 

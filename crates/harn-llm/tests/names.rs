@@ -1,9 +1,9 @@
-//! What is particular about a provider stands in the tables below `src/data`: the sources name none.
+//! Provider-specific behaviour is defined in the tables below `src/data`: the sources contain no provider names.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Where a word that is also a provider's name means something else: file, word and meaning.
+/// Places where a word that is also a provider name has another meaning: file, word and meaning.
 const OTHER_MEANINGS: &[(&str, &str, &str)] = &[
     ("mock/mod.rs", "mock", "what replies of the mock say of where they come from"),
     ("options/notices.rs", "ollama", "the key of a call's options for Ollama's own interface"),
@@ -17,7 +17,7 @@ const OTHER_MEANINGS: &[(&str, &str, &str)] = &[
     ("wire/style.rs", "gemini", "a wire format"),
 ];
 
-/// The same of other crates: crate, file, word and meaning.
+/// The same for other crates: crate, file, word and meaning.
 const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
     ("harn-cli", "cmd/test/one.rs", "mock", "the provider that tests have unless they choose one"),
     ("harn-runtime", "builtins/llm.rs", "anthropic", "the default of a parameter, by contract"),
@@ -36,7 +36,7 @@ fn src() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
 }
 
-/// Names and short names of the providers in the tables.
+/// Returns the names and short names of the providers in the tables.
 fn providers() -> BTreeSet<String> {
     let table = |name: &str| {
         std::fs::read_to_string(src().join("data").join(name)).unwrap().parse::<toml::Table>().unwrap()
@@ -53,7 +53,7 @@ fn providers() -> BTreeSet<String> {
     names
 }
 
-/// The sources of a crate without tests and comments, by their path below `src`.
+/// Returns the sources of a crate without tests and comments, with their paths below `src`.
 fn sources(src: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut folders = vec![src.to_owned()];

@@ -1,7 +1,7 @@
-//! Calls to model servers that others wrote, on this machine: a server that answers from fixtures in the
-//! format of every provider, and a gateway in front of it that translates between formats.
+//! Calls to third-party model servers on this machine: a server that replies from fixtures in the format of every
+//! provider, and a gateway in front of it that translates between formats.
 //!
-//! `make test-real-server` installs both and runs these tests; without them they say so and pass.
+//! `make test-real-server` installs both and runs these tests. Without the servers, the tests print a notice and pass.
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -12,7 +12,7 @@ use harn_llm::runtime::StreamItem;
 use harn_llm::{Call, LlmError, LlmRuntime};
 use harn_value::{Data as Value, json};
 
-/// A server that ends with its test.
+/// A server that is stopped at the end of its test.
 struct Running {
     child: Child,
     port: u16,
@@ -25,7 +25,7 @@ impl Drop for Running {
     }
 }
 
-/// The folder that the servers were installed to, if this program is there.
+/// Returns the directory in which the servers are installed, if it contains this program.
 fn installed(program: &str) -> Option<PathBuf> {
     let found = std::env::var_os("HARN_REAL_SERVERS").map(|dir| Path::new(&dir).join(program));
     let found = found.filter(|path| path.exists());
@@ -72,7 +72,7 @@ fn gateway(upstream: &Running) -> Option<Running> {
             .args(["--host", "127.0.0.1", "--port", &port.to_string(), "--config"])
             .arg(data("gateway.yaml"));
         command.env("UPSTREAM", format!("http://127.0.0.1:{}/v1", upstream.port));
-        // Prices from its own package, not from the network.
+        // Uses the prices in its package, not those from the network.
         command.env("LITELLM_LOCAL_MODEL_COST_MAP", "True").env("LITELLM_TELEMETRY", "False");
         command.stderr(Stdio::null());
         command
@@ -86,8 +86,7 @@ struct Way {
     env: Vec<(String, String)>,
     options: Value,
     reasons: bool,
-    /// The tokens that the server reports: input, output, and those of the input that it read from its cache. Without
-    /// them they are estimated.
+    /// The tokens that the server reports: input, output, and input read from the cache. `None` if they are estimated.
     usage: Option<[i64; 3]>,
 }
 
@@ -263,7 +262,7 @@ async fn a_server_of_others_answers_in_every_format() {
         let mut failed = Vec::new();
         for way in ways {
             let name = way.name;
-            // A task of its own, so that one way that fails does not hide the others.
+            // A separate task, so that one failure does not hide the others.
             match tokio::task::spawn_local(async move { way.check().await }).await {
                 Ok(()) => eprintln!("{name}: passed"),
                 Err(_) => failed.push(name),

@@ -1,5 +1,5 @@
-//! Replies that are not what a program waits for: parallel calls that share an index, halves of characters, nothing at all, paused
-//! turns, refusals, words of providers for the end of a reply.
+//! Unusual replies: parallel calls that share an index, split surrogate pairs, empty replies, paused turns, refusals,
+//! provider-specific stop reasons.
 
 use harn_llm::Call;
 use harn_value::{Data as Value, json};
@@ -46,9 +46,9 @@ async fn streamed_calls_are_told_apart() {
         let two = json!([["look", {"q": "a"}], ["look", {"q": "b"}]]);
         let (a, b) = ("{\"q\": \"a\"}", "{\"q\": \"b\"}");
         let (look, x, y) = (Some("look"), Some("x"), Some("y"));
-        // Each whole, all with one index.
+        // Each in one piece, all with the same index.
         assert_eq!(calls_of(vec![call(Some(0), x, look, a), call(Some(0), y, look, b)]).await, two);
-        // In pieces, with the id in each, all with one index.
+        // In fragments, with the id in each, all with the same index.
         let pieces = [x, y].map(|id| {
             [
                 call(Some(0), id, look, "{\"q\": "),
@@ -56,7 +56,7 @@ async fn streamed_calls_are_told_apart() {
             ]
         });
         assert_eq!(calls_of(pieces.concat()).await, two);
-        // The rest of a call under another index, without id and name.
+        // The rest of a call with another index, without id and name.
         let pieces = vec![
             call(Some(0), x, look, "{\"q\": "),
             call(Some(1), None, None, "\"a\"}"),
@@ -64,7 +64,7 @@ async fn streamed_calls_are_told_apart() {
             call(Some(3), None, None, "\"b\"}"),
         ];
         assert_eq!(calls_of(pieces).await, two);
-        // Interleaved, as the API has it.
+        // Interleaved, as the API specifies.
         let pieces = vec![
             call(Some(0), x, look, "{\"q\": "),
             call(Some(1), y, look, "{\"q\": "),
@@ -74,7 +74,7 @@ async fn streamed_calls_are_told_apart() {
         assert_eq!(calls_of(pieces).await, two);
         // Without an index.
         assert_eq!(calls_of(vec![call(None, x, look, a), call(None, y, look, b)]).await, two);
-        // The name again in each piece.
+        // The name is repeated in each fragment.
         let pieces = vec![
             call(Some(0), x, look, "{\"q\": "),
             call(Some(0), None, look, "\"a\"}"),
@@ -126,7 +126,7 @@ async fn a_reply_without_an_answer_is_asked_for_once_more() {
     .await;
 }
 
-/// A gateway answers so when the server behind it fails.
+/// Gateways reply this way when their upstream server fails.
 #[tokio::test]
 async fn an_empty_reply_without_usage_is_retried_like_a_failure() {
     local(async {
@@ -144,7 +144,7 @@ async fn an_empty_reply_without_usage_is_retried_like_a_failure() {
             let result = ask_with(&runtime, &server, "openai", options).await.unwrap();
             assert_eq!((&result["text"], &result["stop_reason"]), (&json!(text), &json!(stop)));
             assert_eq!(server.count(), scripts.len());
-            // Each request was on its way, so its prompt is booked.
+            // Each request was sent, so its prompt is booked.
             assert_eq!(runtime.ledger().totals().calls, i64::try_from(scripts.len()).unwrap());
         }
     })

@@ -1,5 +1,5 @@
-//! A key goes into the one header that needs it, and nowhere else: not into errors, results, transcripts,
-//! logs, fixtures, recordings, warnings or debug output, whatever a server does with it.
+//! A key is sent in the one header that needs it and appears nowhere else: not in errors, results, transcripts, logs,
+//! fixtures, recordings, warnings or debug output, whatever a server does with it.
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -13,7 +13,7 @@ const CANARY: &str = "canary-5e7a1c-key";
 /// A token that the configuration adds as a header.
 const TOKEN: &str = "canary-9b2f40-token";
 
-/// What signs requests never leaves the machine.
+/// The signing secret, which is never sent.
 const NEVER_SENT: &str = "canary-c03d18-secret";
 
 const ENV: &[(&str, &str)] = &[
@@ -37,7 +37,7 @@ const PROVIDERS: &[(&str, &str)] = &[
     ("bedrock", "anthropic.claude-3"),
 ];
 
-/// A runtime with every sink open, and what they got.
+/// Returns a runtime with all sinks enabled, and their output.
 fn listening() -> (Rc<LlmRuntime>, Rc<TestEmbedder>, Rc<RefCell<String>>) {
     let (runtime, embedder) = runtime(ENV);
     let layer = |name: &str| {
@@ -60,12 +60,12 @@ fn listening() -> (Rc<LlmRuntime>, Rc<TestEmbedder>, Rc<RefCell<String>>) {
 #[track_caller]
 fn assert_clean(text: &str, what: &str) {
     for secret in [CANARY, TOKEN, NEVER_SENT] {
-        // Half a key is one, too.
+        // Half a key must not appear either.
         assert!(!text.contains(&secret[..secret.len() / 2]), "{what}: {text}");
     }
 }
 
-/// What a server may say that repeats everything it was told.
+/// Replies of a server that echoes everything it received.
 fn echoes(key: &str) -> Vec<(&'static str, Vec<Step>)> {
     let both = format!("{key} and Bearer {key} and {TOKEN}");
     let kind = "content-type: application/json\r\n";
@@ -78,7 +78,7 @@ fn echoes(key: &str) -> Vec<(&'static str, Vec<Step>)> {
         ("error in a success", ok_json(&error)),
         ("page", reply("200 OK", "content-type: text/html\r\n", &format!("<p>{both}</p>"))),
         ("redirect", reply("302 Found", &format!("location: http://{TOKEN}.example/{key}\r\n"), "")),
-        // The key stands where the text is cut, so that a part of it would be left.
+        // The text is truncated within the key, so that a part of it would remain.
         ("page cut", reply("200 OK", "", &format!("<p>{}{key}", "x".repeat(200 - 3 - key.len() / 2)))),
         ("json cut", ok_json(&json!({"x": format!("{}{key}", "x".repeat(200 - 6 - key.len() / 2))}))),
         ("error cut", reply("500 No", "", &format!("{}{key}", "x".repeat((16 << 10) - key.len() / 2)))),
@@ -92,7 +92,7 @@ fn echoes(key: &str) -> Vec<(&'static str, Vec<Step>)> {
 async fn servers_that_repeat_the_key_do_not_spread_it() {
     local(async {
         for (provider, model) in PROVIDERS {
-            // What signs requests is not sent, so there is nothing to repeat.
+            // The signing secret is not sent, so the server cannot echo it.
             let key = if *provider == "bedrock" { TOKEN } else { CANARY };
             for (echo, script) in echoes(key) {
                 let what = format!("{provider}, {echo}");

@@ -1,5 +1,5 @@
-//! Servers that mean harm, on loopback: whatever one sends, in every wire format, streamed or whole, a call ends in time with
-//! a reply or with an error of a known category, without the key, and with little memory.
+//! Malicious servers, on loopback: whatever one sends, in every wire format, streamed or not, a call ends in time with
+//! a reply or an error of a known category, without the key, and with little memory.
 
 use std::time::{Duration, Instant};
 
@@ -7,15 +7,15 @@ use crate::support::*;
 use harn_llm::CallError;
 use harn_value::{Data as Value, json};
 
-/// What a server does, and how it may end: words of categories, or `ok`.
+/// The behaviour of a server, and the permitted outcomes: categories, or `ok`.
 struct Behaviour {
     name: &'static str,
     script: fn() -> Vec<Step>,
-    /// Empty: any of [`KNOWN`].
+    /// Empty permits any of [`KNOWN`].
     ends: &'static [&'static str],
 }
 
-/// Categories in which a hostile reply may end.
+/// The permitted outcomes of a malicious reply.
 const KNOWN: [&str; 6] = ["ok", "transient_network", "timeout", "server_error", "generic", "auth"];
 
 const MANY: usize = 64 << 20;
@@ -213,14 +213,14 @@ const ENV: &[(&str, &str)] = &[
     ("GEMINI_API_KEY", "sk-gemi-1234567890"),
 ];
 
-/// How a call ended, and how long it took.
+/// Returns how a call ended, and how long it took.
 async fn attempt(
     behaviour: &Behaviour,
     provider: &str,
     format: &Value,
     streamed: bool,
 ) -> (String, Duration) {
-    // A call may ask again, or first ask the server what it knows.
+    // A call may be retried, or query the server's capabilities first.
     let server = Server::start((0..8).map(|_| (behaviour.script)()).collect()).await;
     let (runtime, _) = runtime(ENV);
     let mut options =
@@ -255,7 +255,7 @@ async fn every_call_ends_as_it_should() {
     local(async {
         let formats = formats();
         let mut wrong = Vec::new();
-        // Several at a time: most of it is waiting for limits to pass.
+        // Runs several at a time, because most of the time is spent waiting for timeouts.
         for behaviours in BEHAVIOURS.chunks(4) {
             let attempts = behaviours.iter().flat_map(|behaviour| {
                 formats.iter().flat_map(move |(provider, format)| {
@@ -271,7 +271,7 @@ async fn every_call_ends_as_it_should() {
                 if !ends.contains(&end.as_str()) {
                     wrong.push(format!("{name} ended in {end}, not in {ends:?}"));
                 }
-                // Far more than the call's timeout: others share the machine.
+                // Much longer than the call's timeout, because other processes share the machine.
                 if took > Duration::from_secs(40) {
                     wrong.push(format!("{name} took {took:?}"));
                 }

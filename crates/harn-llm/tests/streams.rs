@@ -1,4 +1,4 @@
-//! A recorded stream gives the same result wherever its chunks are cut.
+//! A recorded stream yields the same result wherever its chunks are split.
 use crate::support::*;
 use harn_llm::response::ResponseBuilder;
 use harn_llm::wire::ReplyReader;

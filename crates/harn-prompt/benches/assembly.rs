@@ -1,4 +1,5 @@
-//! Times the reducer on 1,000 fragments, and the whole way from options to text. Run with `cargo bench -p harn-prompt`.
+//! Benchmarks the reducer on 1,000 fragments, and the whole assembly from options to the prompt. Run with `cargo bench
+//! -p harn-prompt`.
 
 use std::collections::BTreeSet;
 use std::hint::black_box;
@@ -30,7 +31,7 @@ fn main() {
     });
 }
 
-/// Prints the fastest and the median time of a run.
+/// Prints the minimum and the median time of a run.
 fn report(name: &str, run: impl Fn() -> usize) {
     let mut times: Vec<Duration> = (0..ROUNDS)
         .map(|_| {

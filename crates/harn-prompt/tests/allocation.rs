@@ -1,4 +1,4 @@
-//! The text of an assembly is written in one allocation of exactly its length.
+//! The prompt of an assembly is written with a single allocation of its exact length.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::RefCell;
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use harn_prompt::{Fragment, reduce};
 
-/// The system allocator, noting the size of every allocation and growth while a list is there to note it in.
+/// The system allocator, which records the size of every allocation and reallocation while recording is on.
 struct Counting;
 
 thread_local! {
@@ -14,7 +14,7 @@ thread_local! {
 }
 
 fn note(size: usize) {
-    // The list's own growth finds it borrowed and is not noted; a thread at its end has none.
+    // The list's own growth is not recorded, because the list is borrowed then. A terminating thread has no list.
     let _ = SIZES.try_with(|sizes| {
         if let Ok(mut sizes) = sizes.try_borrow_mut()
             && let Some(list) = sizes.as_mut()
@@ -56,9 +56,9 @@ fn the_text_is_one_allocation() {
     let text = assembly.text.unwrap();
     assert_eq!(text.capacity(), text.len());
     assert!(text.len() > 1_000_000);
-    // Nothing else comes near the size of the text: not a growing buffer, not a list of joined parts.
+    // No other allocation is nearly as large as the prompt: no growing buffer, no list of joined parts.
     let large: Vec<_> = sizes.iter().filter(|size| **size >= text.len() / 2).collect();
     assert_eq!(large, [&text.len()]);
-    // Per fragment: its id and its source in the trace. Beyond that: the trace and the text.
+    // Two per fragment, for its id and its source in the trace, plus the trace and the prompt.
     assert_eq!(sizes.len(), 2 * fragments.len() + 2);
 }

@@ -1,4 +1,4 @@
-//! The pages about prompts show the output of this crate.
+//! The documentation about prompts shows the actual output of this crate.
 
 use harn_prompt::{LayeredPrompt, layered_prompt, prompt_explain};
 use harn_value::{Data as Value, json};

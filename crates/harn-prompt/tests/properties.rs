@@ -1,4 +1,4 @@
-//! What holds for every list of fragments: determinism, order, and the arithmetic of bytes.
+//! Properties of every list of fragments: determinism, order, and byte counts.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! `.ci/lint-prompt-prose`: it fails on prose in the crates that talk to models, and on nothing else.
+//! `.ci/lint-prompt-prose` fails on prose in the crates that call models, and on nothing else.
 
 #![cfg(unix)]
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Runs the lint; its exit code and what it printed.
+/// Runs the lint; returns its exit code and output.
 fn lint(root: &Path) -> (i32, String) {
     let output = Command::new(repository().join(".ci/lint-prompt-prose")).arg(root).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap_or(-1), text(&output.stdout) + &text(&output.stderr))
 }
 
-/// A checkout with one more file in one of its crates.
+/// Lints a checkout with one additional file in one of its crates.
 fn planted(path: &str, text: &str) -> (i32, String) {
     let root = tempfile::tempdir().unwrap();
     for name in CRATES {
@@ -46,11 +46,11 @@ fn prose_is_found_where_it_stands() {
         // Instructions.
         "fn f() -> &'static str {\n    \"You must call it\"\n}\n",
         "fn f(x: u8) -> String {\n    format!(\"Respond with only {x}\")\n}\n",
-        // Raw strings, joined lines, escapes, and what stands behind a character or a lifetime.
+        // Raw strings, joined lines, escapes, and text after a character literal or a lifetime.
         "fn f() -> &'static str {\n    r#\"Say \"hello\". Then stop talking.\"#\n}\n",
         "fn f() -> &'static str {\n    \"Look at \\\n     the plan.\\n\\\n     Then go on.\"\n}\n",
         "fn f<'a>(c: char) -> &'a str {\n    if c == '\"' { \"\" } else { \"Look at the plan. Then go on.\" }\n}\n",
-        // Short sentences, and pieces that are joined.
+        // Short sentences, and concatenated strings.
         "fn f() -> &'static str {\n    \"Be brief.\"\n}\n",
         "fn f() -> &'static str {\n    \"Anything else?\"\n}\n",
         "fn f() -> &'static str {\n    \"Use your tools now.\"\n}\n",

@@ -97,9 +97,9 @@ pub struct Provider {
 #[derive(Debug, Clone, Deserialize, PartialEq)]
 #[serde(untagged)]
 pub enum OneOrMany {
-    /// One.
+    /// One string.
     One(String),
-    /// Several, first choice first.
+    /// A list, first choice first.
     Many(Vec<String>),
 }
 
@@ -391,8 +391,8 @@ impl Config {
         Config { file, catalog: Rc::default(), loaded_from: None, registered: Default::default() }
     }
 
-    /// Merges layers over the built-in one, later ones winning. A layer that does not parse is reported
-    /// through the embedder and skipped.
+    /// Merges layers over the built-in one; later ones win. A layer that cannot be parsed is reported through the
+    /// embedder and skipped.
     pub fn load(layers: &[Layer], embedder: &dyn Embedder) -> Config {
         Config::load_telling(layers, &|text| embedder.warn(text))
     }

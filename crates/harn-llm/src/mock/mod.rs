@@ -350,7 +350,7 @@ pub struct Ask<'a> {
     pub cache: bool,
     /// Whether the default reply is streamed. Then it consists of the words of the prompt, one chunk each.
     pub in_words: bool,
-    /// The schema of the answer, when the call has one.
+    /// The schema of the answer, if the call has one.
     pub schema: Option<&'a Value>,
     /// Text that the default reply does not echo (the sentinel of the running loop).
     pub unechoed: Option<&'a str>,

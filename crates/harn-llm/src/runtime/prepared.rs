@@ -28,7 +28,7 @@ pub struct Prepared {
     pub(crate) offered: Offered,
     /// The plan for deferred tools.
     pub search: SearchPlan,
-    /// The structural experiment applied, for the transcript.
+    /// The applied structural experiment, for the transcript.
     pub experiment: Value,
     /// The decision of a `route_policy`, else null.
     pub routing: Value,

@@ -40,7 +40,7 @@ pub fn from_text(text: &str) -> Option<Extracted> {
     Search { fits: &|_| true, may_end: true, offers: 0, first: None }.text(text)
 }
 
-/// A search for a value that fits.
+/// A search for a value that matches the schema.
 struct Search<'f> {
     fits: &'f dyn Fn(&Value) -> bool,
     /// Whether a text may end inside its value.

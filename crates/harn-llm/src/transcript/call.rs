@@ -19,7 +19,7 @@ pub struct CallRecord<'a> {
     pub messages: Vec<Value>,
     /// The reply.
     pub response: &'a Response,
-    /// The structural experiment applied, if any.
+    /// The applied structural experiment, if any.
     pub experiment: Value,
 }
 

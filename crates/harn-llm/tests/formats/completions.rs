@@ -1,4 +1,4 @@
-//! Text completion endpoints, which answer in one piece, and Ollama's rendered prompts.
+//! Text completion endpoints, which reply in one piece, and Ollama's rendered prompts.
 
 use harn_llm::runtime::Completion;
 use harn_value::{Data as Value, json};

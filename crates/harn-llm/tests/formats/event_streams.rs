@@ -1,4 +1,4 @@
-//! Binary streams of Bedrock that end in another way than a reply.
+//! Bedrock's binary streams that do not end with a complete reply.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -61,7 +61,7 @@ async fn a_stream_that_breaks_off_or_is_corrupt_is_no_reply() {
     local(async {
         let stop = event("messageStop", &json!({"stopReason": "end_turn"}));
         let whole = [begun(), stop.clone()].concat();
-        // Without its counters it is a reply.
+        // Without its token counts, it is still a reply.
         let (result, _) = call(streamed(KIND, &whole, false), json!({"model": CLAUDE})).await;
         assert_eq!(result.unwrap()["text"], "Half a");
         for body in [begun(), whole[..whole.len() - 1].to_vec(), begun()[..9].to_vec()] {
@@ -82,7 +82,7 @@ async fn a_stream_that_breaks_off_or_is_corrupt_is_no_reply() {
     .await;
 }
 
-/// A cassette has the bytes of a stream, also of one that breaks off, without the secrets that the server repeats.
+/// A cassette contains the bytes of a stream, even if it ends prematurely, without the secrets that the server echoes.
 #[tokio::test]
 async fn recorded_streams_replay_as_they_were() {
     local(async {
@@ -145,7 +145,7 @@ async fn recorded_streams_replay_as_they_were() {
     .await;
 }
 
-/// Models that do not stream calls are asked in one piece.
+/// Models that do not support streaming with tools are called without streaming.
 #[tokio::test]
 async fn tools_of_models_that_do_not_stream_calls() {
     local(async {
@@ -162,7 +162,7 @@ async fn tools_of_models_that_do_not_stream_calls() {
             if let Some(tools) = tools {
                 options["tools"] = tools.clone();
             }
-            // A server may answer in one piece where a stream was asked for.
+            // A server may reply in one piece to a streaming request.
             let (result, seen) = call(ok_json(&body), options).await;
             assert_eq!(result.unwrap()["text"], "ok", "{model}");
             assert!(seen.line.contains(verb), "{model}: {}", seen.line);

@@ -1,6 +1,6 @@
-//! Every wire format against a server that holds the request to the format's published rules and answers
-//! as the real one does: whole and streamed, with tool calls, reasoning, usage, cache counters, refusals.
-//! The same answer cut at every byte is the same reply.
+//! Tests every wire format against a server that checks the request against the format's published rules and replies
+//! like the real one: whole and streamed, with tool calls, reasoning, usage, cache counts, refusals. A reply that is
+//! split at any byte is the same reply.
 
 mod completions;
 mod event_streams;
@@ -37,7 +37,7 @@ fn assert_rules(format: &dyn Format, seen: &Seen, streamed: bool, what: &str) {
     assert!(broken.is_empty(), "{what}: {broken:#?}\n{:#}", seen.body);
 }
 
-/// The fields of a result that a case decides.
+/// Checks the fields of a result that a case determines.
 fn assert_result(format: &dyn Format, case: &Case, result: &Value, what: &str) {
     let mut expected = case.expected();
     format.adjust(case, &mut expected);
@@ -102,7 +102,7 @@ async fn streams_that_come_byte_by_byte() {
     .await;
 }
 
-/// The messages of a result and the results of its calls, by their ids, are the next request.
+/// The messages of a result and the results of its calls, matched by id, form the next request.
 #[tokio::test]
 async fn results_continue_the_transcript_of_a_call() {
     local(async {
@@ -146,7 +146,7 @@ fn read(request: &Request, kind: &str, chunks: &[&[u8]]) -> Response {
 #[test]
 fn every_cut_of_every_answer_is_the_same_reply() {
     let runtime: std::rc::Rc<LlmRuntime> = runtime(ENV).0;
-    // One cut of three, beginning elsewhere in each answer, is the sample.
+    // By default, samples every third split position, with a different start for each reply.
     let step = if std::env::var_os("HARN_EVERY_CASE").is_some() { 1 } else { 3 };
     for (at, format) in formats().into_iter().enumerate() {
         for (number, case) in cases().into_iter().enumerate() {
@@ -165,7 +165,7 @@ fn every_cut_of_every_answer_is_the_same_reply() {
     }
 }
 
-/// Nothing that stops before its terminal event is ever a reply.
+/// A reply without its terminal event is never accepted.
 #[test]
 fn every_truncation_of_every_answer_is_an_error_or_the_reply() {
     let runtime = runtime(ENV).0;
@@ -183,7 +183,7 @@ fn every_truncation_of_every_answer_is_an_error_or_the_reply() {
                 let mut builder = ResponseBuilder::default();
                 events.iter().for_each(|e| builder.push(e));
                 let mut reply = builder.finish("p", "m", harn_llm::config::Dialect::Plain).unwrap();
-                // Counters may come behind the end.
+                // Token counts may come after the end.
                 reply.usage = whole.usage;
                 assert_eq!(reply, whole, "{} cut at {cut}", format.name());
             }

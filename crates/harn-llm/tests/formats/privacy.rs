@@ -1,5 +1,5 @@
-//! Private reasoning stays private: whatever a model thinks, in whatever wire format, whole or streamed, beside text,
-//! calls or nothing, no field, event, stream or log line that others see repeats it.
+//! Private reasoning is never leaked: whatever the reasoning, wire format and mode, and whether or not there are text
+//! and calls, no public field, event, stream or log line repeats it.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use harn_strict_servers::cases::Stop;
 
 const MARK: &str = "PRIVATE";
 
-/// Thoughts that look like what the readers of replies search for.
+/// Reasoning that resembles the constructs that reply parsers search for.
 const THOUGHTS: [&str; 6] = [
     "PRIVATE plain words, größer?",
     "PRIVATE <user_response>PRIVATE</user_response> PRIVATE",
@@ -26,7 +26,7 @@ const THOUGHTS: [&str; 6] = [
 const TEXTS: [&str; 4] =
     ["", "Plain words.", "<think>PRIVATE</think>Behind a tag.", "Before. <think>PRIVATE left open"];
 
-/// What is left of a value without the parts that say of themselves that they are not for everyone.
+/// Returns a value without the parts that are marked as private.
 fn public(value: &Value) -> Value {
     const PRIVATE: [&str; 4] = ["thinking", "private_reasoning", "thinking_summary", "reasoning"];
     match value {
@@ -40,8 +40,8 @@ fn public(value: &Value) -> Value {
     }
 }
 
-/// The result without the fields that hold a reply as it came: its raw text with tags, and the messages that
-/// answer the model itself.
+/// Returns the result without the fields that contain the raw reply: its text with tags, and the messages for the model
+/// itself.
 fn shown(result: &Value) -> Value {
     let mut out = public(result);
     for raw in ["text", "canonical_text", "blocks"] {
@@ -73,7 +73,7 @@ async fn check(format: &dyn Format, case: &Case, what: &str) {
         runtime.log_calls(true, move |line| sink.borrow_mut().push(line.clone()));
         let result = runtime.llm_call(&call).await.unwrap_or_else(|e| panic!("{what}: {e:?}"));
         hidden_in(&shown(&result), &what);
-        // Text without tags of thoughts shows nothing private anywhere, in blocks and messages neither.
+        // Without reasoning tags in the text, blocks and messages contain nothing private either.
         let alone = case.reply.text.is_empty() && case.reply.calls.is_empty();
         if plain && !alone {
             hidden_in(&public(&result), &what);
@@ -115,7 +115,7 @@ async fn reasoning_is_seen_by_nobody_else() {
                         let mut expected = case.expected();
                         format.adjust(&case, &mut expected);
                         if expected["thinking"].is_null() {
-                            // This API keeps the reasoning to itself.
+                            // This API does not return the reasoning.
                             continue;
                         }
                         let what = format!("{}, {base}, thought {t}, text {x}", format.name());

@@ -1,4 +1,4 @@
-//! A strict HTTP server for tests: each connection gets the next script, every request is kept.
+//! A strict HTTP server for tests: each connection uses the next script, and every request is stored.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -15,16 +15,16 @@ use harn_value::{Data as Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What the server does with one connection after it has read the request.
+/// A step of the server on one connection, after it has read the request.
 #[derive(Clone)]
 pub enum Step {
     /// Writes bytes.
     Send(Vec<u8>),
-    /// Writes bytes again and again until `total` bytes went out or the client is gone.
+    /// Writes `piece` repeatedly until `total` bytes are sent or the client has disconnected.
     Flood { piece: Vec<u8>, total: usize },
-    /// Writes bytes one at a time, each in a packet of its own.
+    /// Writes bytes one at a time, each in a separate packet.
     Drip(Vec<u8>),
-    /// Keeps the connection open and says nothing.
+    /// Keeps the connection open without sending anything.
     Hang,
 }
 
@@ -37,7 +37,7 @@ impl Step {
     }
 }
 
-/// A whole reply, closed after its body.
+/// A complete reply; the connection is closed after its body.
 pub fn reply(status: &str, headers: &str, body: &str) -> Vec<Step> {
     let head =
         format!("HTTP/1.1 {status}\r\n{headers}connection: close\r\ncontent-length: {}\r\n\r\n", body.len());
@@ -48,7 +48,7 @@ pub fn ok_json(body: &Value) -> Vec<Step> {
     reply("200 OK", "content-type: application/json\r\n", &body.to_string())
 }
 
-/// An event stream without length: it ends when the connection does.
+/// An event stream without a length, which ends with the connection.
 pub fn stream(body: &str) -> Vec<Step> {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
     vec![Step::Send(head.as_bytes().to_vec()), Step::Send(body.as_bytes().to_vec())]
@@ -61,7 +61,7 @@ pub struct Server {
     pub seen: Rc<RefCell<Vec<Seen>>>,
     /// Connections that the client closed while the server was silent.
     pub closed: Rc<Cell<usize>>,
-    /// Bytes that floods got rid of.
+    /// Bytes sent by `Step::Flood`.
     pub flooded: Rc<Cell<usize>>,
 }
 
@@ -98,7 +98,7 @@ impl Server {
         self.seen.borrow()[n].clone()
     }
 
-    /// Waits until so many clients have gone from a silent server.
+    /// Waits until `count` clients have disconnected from a silent server.
     pub async fn hung_up(&self, count: usize) {
         for _ in 0..2000 {
             if self.closed.get() == count {
@@ -173,7 +173,7 @@ async fn serve(
                 }
             }
             Step::Hang => {
-                // Ends when the client goes away.
+                // Ends when the client disconnects.
                 let _ = socket.read(&mut buffer).await;
                 closed.set(closed.get() + 1);
                 return;
@@ -183,7 +183,7 @@ async fn serve(
     let _ = socket.shutdown().await;
 }
 
-/// An embedder that remembers warnings, traces and waits, and never waits really.
+/// An embedder that stores warnings, traces and waits, and never actually waits.
 pub struct TestEmbedder {
     env: StdEmbedder,
     pub warnings: RefCell<Vec<String>>,
@@ -240,12 +240,12 @@ pub fn runtime(env: &[(&str, &str)]) -> (Rc<LlmRuntime>, Rc<TestEmbedder>) {
 pub const KEYS: &[(&str, &str)] =
     &[("OPENAI_API_KEY", "sk-open-1234"), ("ANTHROPIC_API_KEY", "sk-anth-1234")];
 
-/// Runs a test on one thread, as the VM does.
+/// Runs a test on one thread, like the VM.
 pub async fn local<T>(work: impl Future<Output = T>) -> T {
     tokio::task::LocalSet::new().run_until(work).await
 }
 
-/// Calls a provider at the server, once unless the options say otherwise.
+/// Calls a provider at the server, without retries unless the options set them.
 pub async fn ask(server: &Server, provider: &str, options: Value) -> Result<Value, CallError> {
     let (runtime, _) = runtime(KEYS);
     ask_with(&runtime, server, provider, options).await
@@ -262,7 +262,7 @@ pub async fn ask_with(
     runtime.llm_call(&Call::new("hi", None, all)).await
 }
 
-/// The error of a call that must have failed on its way.
+/// Returns the error of a call that must have failed after its options were accepted.
 pub fn llm_error(result: Result<Value, CallError>) -> LlmError {
     match result {
         Err(CallError::Llm(error)) => error,

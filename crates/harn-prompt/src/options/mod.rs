@@ -62,7 +62,7 @@ pub enum OptionError {
     Bucket {
         /// The entry's index.
         index: usize,
-        /// What was found.
+        /// The value found.
         got: String,
     },
     /// A condition of a fragment is not a list of names. It is an error, because a conditional fragment must not be
@@ -71,13 +71,13 @@ pub enum OptionError {
     Gate {
         /// The condition's key, after the option and the index.
         field: String,
-        /// What was found.
+        /// The value found.
         got: String,
     },
     /// A part or fragment has an unknown field, which may be a misspelled condition.
     #[error("{place} has no field `{key}`; {}", meant(key, known))]
     Field {
-        /// The option with the index.
+        /// The option, followed by the index.
         place: String,
         /// The field.
         key: String,

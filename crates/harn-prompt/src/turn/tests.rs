@@ -1,4 +1,4 @@
-//! The order, ids, gates and texts of a turn's primary block.
+//! Tests the order, ids, conditions and contents of a turn's primary block.
 
 use harn_value::json;
 
