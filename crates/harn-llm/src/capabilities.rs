@@ -40,7 +40,7 @@ pub struct Capabilities {
     /// How structured output is requested: `native`, `json_object` (JSON mode, with the schema in the prompt),
     /// `tool_use`, `format_kw`.
     pub structured_output: Option<String>,
-    /// Whether reasoning is kept in the history.
+    /// Whether reasoning is retained in the history.
     pub preserve_thinking: bool,
     /// Name of the server's response parser.
     pub server_parser: String,

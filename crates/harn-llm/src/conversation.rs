@@ -1,8 +1,8 @@
 //! A conversation: an append-only list of messages that are parsed once and shared between clones.
 //!
-//! A clone costs two reference counts. Clones share one list and each stores how much of it is its own, so a request, a
-//! recorded call and the running loop all point to the same messages. Appending to a clone that ends at the end of the
-//! list extends the list; appending to a shorter clone creates a new list (of pointers, not of messages).
+//! A clone increments two reference counters. Clones share one list and each stores how much of it is its own, so a
+//! request, a recorded call and the running loop all point to the same messages. Appending to a clone that ends at the
+//! end of the list extends the list; appending to a shorter clone creates a new list (of pointers, not of messages).
 //!
 //! The list also caches its serialization per wire format (see [`crate::wire`]), so that a turn serializes only the new
 //! messages.
@@ -61,7 +61,7 @@ struct Shared {
     /// The part of the list that was converted to program values.
     shown: RefCell<Shown>,
     /// The list that this one was forked from, and the number of shared messages. Set when nothing had been serialized
-    /// at the fork: what is serialized of the base later also serves this list.
+    /// at the fork: serializing the base later also serves this list.
     base: RefCell<Option<(Rc<Shared>, usize)>>,
 }
 
@@ -106,7 +106,7 @@ impl Conversation {
         self.len
     }
 
-    /// Returns whether there are no messages.
+    /// Returns whether the conversation is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -546,7 +546,7 @@ impl Meter {
         }
     }
 
-    /// Returns whether the provider bills a failed attempt: it sent text or token counts, or it timed out after
+    /// Returns whether the provider bills a failed attempt: it sent text or token usage, or it timed out after
     /// receiving the request. `None` stands for a cancelled attempt.
     pub(crate) fn is_billed(&self, failure: Option<&LlmError>) -> bool {
         let silent = |e: &LlmError| {

@@ -42,7 +42,7 @@ pub struct Reminded {
 /// The system prompt of a call.
 #[derive(Debug, Clone, Default)]
 pub struct SystemText {
-    /// The prompt as sent; `None` when there is none.
+    /// The prompt as sent; `None` if the call has no system prompt.
     pub text: Option<String>,
     /// The provenance of the prompt, for observers of calls ([`crate::LlmRuntime::watch_calls`]). Only the embedder
     /// knows the type.
@@ -138,7 +138,8 @@ pub trait Embedder {
     fn progress(&self, _message: &str) {}
 }
 
-/// Joins fragments in reduction order: first those before the primary prompt, then those after it. Skips blank ones.
+/// Joins fragments in reduction order: first those before the primary prompt, then those after it. Skips fragments
+/// without content.
 pub(crate) fn join_fragments(fragments: &[Fragment]) -> Option<String> {
     let (before, after): (Vec<_>, Vec<_>) = fragments.iter().partition(|f| !f.after);
     let bodies: Vec<&str> =

@@ -142,7 +142,7 @@ impl StopReason {
     }
 }
 
-/// Token counts of a call. `None` means that the provider did not report the count; that is different from zero.
+/// Token counts of a call. `None` means that the provider did not report the number; that is different from zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Usage {
     /// Prompt tokens, including cached ones.
@@ -230,7 +230,7 @@ impl Usage {
         *self == Usage::default()
     }
 
-    /// Returns the known counts as a dict, for errors that report the usage before the failure.
+    /// Returns the known token counts as a dict, for errors that report the usage before the failure.
     pub fn to_json(self) -> Value {
         let mut out = crate::json::Object::new();
         let counts = [

@@ -72,6 +72,9 @@ impl Frames {
 
 /// Returns the stream with its payloads replaced by those that `change` produces, or `None` when `change` leaves them
 /// unchanged. Of an incomplete message at the end, only the prelude is retained.
+///
+/// # Errors
+/// The bytes are not an event stream.
 pub(crate) fn with_payloads(
     bytes: &[u8],
     change: impl FnOnce(&mut [Value]),

@@ -130,13 +130,13 @@ impl Document {
         if name.is_empty() { "document".to_owned() } else { name }
     }
 
-    /// Returns the text that replaces the document when it cannot be sent.
+    /// Returns the notice that replaces the document when it cannot be sent.
     pub(crate) fn notice(&self) -> String {
         notice("document", &self.media_type, &self.source)
     }
 }
 
-/// Returns the text that replaces an image that cannot be sent.
+/// Returns the notice that replaces an image that cannot be sent.
 pub(crate) fn image_notice(image: &Image) -> String {
     notice("image", &image.media_type, &image.source)
 }
@@ -169,7 +169,7 @@ pub(crate) fn holds_image(content: &Value) -> bool {
         .any(|block| str_at(block, "type") == Some("image") && is_media(block))
 }
 
-/// Returns the text of a block of a tool result; a short marker for an image or document.
+/// Converts a block of a tool result to a string; an image or document becomes a short marker.
 pub(crate) fn block_text(block: &Value) -> Option<Cow<'_, str>> {
     match block {
         Value::String(text) => Some(text.as_str().into()),

@@ -168,7 +168,7 @@ impl Message {
         self.provider_parts().get(at)?.get("data")
     }
 
-    /// Returns the provider's data of the text, or of a call.
+    /// Returns the provider's data of the visible text, or of a call.
     pub(crate) fn data_of(&self, part: &str, id: Option<&str>) -> Option<&Value> {
         let own = |entry: &&Value| str_at(entry, "part") == Some(part) && str_at(entry, "id") == id;
         self.provider_parts().iter().find(own)?.get("data")
@@ -226,7 +226,7 @@ impl Message {
         self.strings
     }
 
-    /// Creates a text message.
+    /// Creates a message with only text.
     pub fn text_of(role: Role, text: String) -> Message {
         let tokens = ["role", role.as_str(), "content", text.as_str()];
         let tokens = tokens.iter().map(|part| crate::estimate::estimate_tokens(part)).sum();
@@ -255,7 +255,7 @@ impl Message {
         self.content.iter().all(|block| is_blank_text(block) || is_unsent(block))
     }
 
-    /// Returns the `cache_control` of the text block `text`, if the message sets it.
+    /// Returns the `cache_control` of the block with content `text`, if the message sets it.
     pub(crate) fn cache_mark(&self, text: &str) -> Option<&Value> {
         let Dict::Given(dict) = &self.dict else { return None };
         let mut blocks = crate::json::list_at(dict, "content").iter();

@@ -95,7 +95,7 @@ fn hide(secrets: &[&Secret], value: &mut Value) {
     }
 }
 
-/// Returns the body of a reply without secrets: its text, or the bytes of a body that is not text.
+/// Returns the body of a reply without secrets: a string, or the bytes of a body that is not text.
 fn hidden_body(secrets: &[&Secret], reply: &Recorded) -> Result<String, Vec<u8>> {
     // Messages of an event stream have lengths and checksums, which must match the redacted payloads.
     if reply.head.as_ref().is_some_and(|head| head.content_type.contains(EVENT_STREAM)) {
@@ -280,7 +280,7 @@ impl Tape {
     }
 }
 
-/// Counts how often each word of a text occurs.
+/// Counts how often each word occurs.
 fn counted(text: &str) -> BTreeMap<&str, usize> {
     let mut counts = BTreeMap::new();
     for word in text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
@@ -290,7 +290,7 @@ fn counted(text: &str) -> BTreeMap<&str, usize> {
 }
 
 /// Returns the number of words by which a recorded request differs from the current one. A prompt is a single string in
-/// the body, so only its words can tell which recorded prompt was edited.
+/// the body, so comparing words is the only way to find the recorded prompt that was edited.
 fn unlike(made: &BTreeMap<&str, usize>, recorded: &Value) -> usize {
     let text = recorded.to_string();
     let recorded = counted(&text);

@@ -5,7 +5,7 @@ use harn_value::Data as Value;
 use crate::media::{block_text, image_notice, is_media};
 use crate::message::{ContentBlock, read_blocks};
 
-/// A tool result: its text, and its images and documents.
+/// A tool result, split into text, images and documents.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ResultParts {
     /// All text, joined by line feeds.
@@ -43,7 +43,7 @@ impl ResultParts {
         });
     }
 
-    /// Returns the text with a marker per image or document, for formats that send media in the next message.
+    /// Returns the joined text with a marker per image or document, for formats that send media in the next message.
     pub(crate) fn marked(&self) -> String {
         let marks = self.media.iter().map(|block| match block {
             ContentBlock::Image(_) => "[image in the next message]",

@@ -8,7 +8,7 @@ use harn_value::Data as Value;
 use crate::secret::Secret;
 use crate::sse::{Framer, Framing};
 
-/// Returns the body of a reply with the secrets redacted that span its messages, or `None` when there are none.
+/// Returns the body of a reply with the secrets redacted that span its messages, or `None` if nothing was redacted.
 /// `is_cut` says that the body was not read to its end; then it may end with part of a secret.
 pub(crate) fn without_spread(secrets: &[&Secret], body: &str, is_cut: bool) -> Option<String> {
     let mut reply = Reply::read(body);

@@ -18,7 +18,7 @@ use crate::wire::style::WireStyle;
 /// servers.
 pub const SCHEMA_KEYS: [&str; 3] = ["parameters", "input_schema", "inputSchema"];
 
-/// A tool, as a request needs it; the caller keeps the handler.
+/// A tool, as a request needs it; the caller owns the handler.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolDef {
     /// The name that the model calls.
@@ -33,7 +33,7 @@ pub struct ToolDef {
     pub defer_loading: bool,
     /// Group of deferred tools, for providers that support groups.
     pub namespace: Option<String>,
-    /// Whether the text contract shows the tool in one line.
+    /// Whether the tool contract in text shows the tool in one line.
     pub compact: bool,
     /// The MCP server that provides the tool.
     pub mcp_server: Option<String>,

@@ -21,13 +21,13 @@ struct Ask {
 enum Ending {
     Streamed,
     Whole,
-    /// The stream ends after the text without a terminal event, and is not retried.
+    /// The stream ends prematurely, and is not retried.
     Cut,
     /// The stream ends prematurely, and the retry succeeds.
     CutAndRetried,
     /// The server is overloaded first.
     RefusedAndRetried,
-    /// The program drops the stream once it has received the text.
+    /// The program drops the stream once it has received some text.
     Left,
 }
 

@@ -456,7 +456,7 @@ async fn vertex_needs_a_project() {
     assert!(prepared.request.route.endpoint.starts_with("/projects/p1/locations/us-central1/"));
 }
 
-/// The chunks of the mock's streamed default reply equal the text of its result and of its replayed recording.
+/// The chunks of the mock's streamed default reply match its result and its replayed recording.
 #[tokio::test]
 async fn a_stream_of_the_mock_is_what_its_result_and_its_recording_say() {
     async fn run(runtime: &LlmRuntime) -> (Vec<String>, Value) {

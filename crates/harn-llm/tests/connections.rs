@@ -21,7 +21,7 @@ enum End {
     Never,
 }
 
-/// Starts a server that keeps connections open; returns its URL and the number of accepted connections.
+/// Starts a server with persistent connections; returns its URL and the number of accepted connections.
 async fn keeping(end: End) -> (String, Rc<Cell<usize>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

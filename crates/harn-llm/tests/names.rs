@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Places where a word that is also a provider name has another meaning: file, word and meaning.
+/// Places where a provider name has another meaning: file, name and meaning.
 const OTHER_MEANINGS: &[(&str, &str, &str)] = &[
     ("mock/mod.rs", "mock", "what replies of the mock say of where they come from"),
     ("options/notices.rs", "ollama", "the key of a call's options for Ollama's own interface"),
@@ -17,7 +17,7 @@ const OTHER_MEANINGS: &[(&str, &str, &str)] = &[
     ("wire/style.rs", "gemini", "a wire format"),
 ];
 
-/// The same for other crates: crate, file, word and meaning.
+/// The same for other crates: crate, file, name and meaning.
 const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
     ("harn-cli", "cmd/test/one.rs", "mock", "the provider that tests have unless they choose one"),
     ("harn-runtime", "builtins/llm.rs", "anthropic", "the default of a parameter, by contract"),

@@ -56,7 +56,7 @@ async fn streamed_calls_are_told_apart() {
             ]
         });
         assert_eq!(calls_of(pieces.concat()).await, two);
-        // The rest of a call with another index, without id and name.
+        // The remaining fragment of a call has another index, without id and name.
         let pieces = vec![
             call(Some(0), x, look, "{\"q\": "),
             call(Some(1), None, None, "\"a\"}"),

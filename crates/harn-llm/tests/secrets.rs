@@ -78,7 +78,7 @@ fn echoes(key: &str) -> Vec<(&'static str, Vec<Step>)> {
         ("error in a success", ok_json(&error)),
         ("page", reply("200 OK", "content-type: text/html\r\n", &format!("<p>{both}</p>"))),
         ("redirect", reply("302 Found", &format!("location: http://{TOKEN}.example/{key}\r\n"), "")),
-        // The text is truncated within the key, so that a part of it would remain.
+        // The reply is truncated within the key, so that a part of it would remain.
         ("page cut", reply("200 OK", "", &format!("<p>{}{key}", "x".repeat(200 - 3 - key.len() / 2)))),
         ("json cut", ok_json(&json!({"x": format!("{}{key}", "x".repeat(200 - 6 - key.len() / 2))}))),
         ("error cut", reply("500 No", "", &format!("{}{key}", "x".repeat((16 << 10) - key.len() / 2)))),

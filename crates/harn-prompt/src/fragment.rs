@@ -46,7 +46,7 @@ pub struct Fragment {
     pub requires_tools: Vec<String>,
     /// Included only when all these capability flags are set.
     pub requires_caps: Vec<String>,
-    /// Rendered content. Surrounding whitespace is trimmed; a fragment with a blank body is excluded.
+    /// Rendered content. Surrounding whitespace is trimmed; a fragment without other content is excluded.
     pub body: String,
 }
 

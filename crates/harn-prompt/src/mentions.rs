@@ -26,12 +26,12 @@ pub fn looks_like_a_tool(name: &str) -> bool {
     name.contains('_') || name.starts_with("tool") || name.starts_with("run")
 }
 
-/// Returns the names in a text that may refer to tools, without duplicates: identifiers before a parenthesis or after
+/// Returns the names that may refer to tools, without duplicates: identifiers before a parenthesis or after
 /// `<tool_call>`.
 #[must_use]
 pub fn mentions<'a>(text: &'a str) -> Vec<String> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    // A set keeps the time linear in the length of the prompt.
+    // With a set, the time is linear in the length of the prompt.
     let mut seen: HashSet<&str> = HashSet::new();
     let mut out: Vec<String> = Vec::new();
     let mut add = |name: &'a str| {
@@ -55,7 +55,7 @@ pub fn mentions<'a>(text: &'a str) -> Vec<String> {
     out
 }
 
-/// Returns the text without fenced code.
+/// Removes fenced code.
 #[must_use]
 pub fn outside_fences(text: &str) -> String {
     let mut inside = false;

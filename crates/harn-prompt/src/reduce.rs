@@ -21,13 +21,13 @@ pub const SEPARATOR: &str = "\n\n";
 /// Why a fragment is included or excluded. The display form is part of the contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The body is blank.
+    /// The body is empty or only whitespace.
     EmptyBody,
     /// The first required tool that is not active.
     MissingTool(String),
     /// The first required capability flag that is not set.
     MissingCap(String),
-    /// All requirements are met; both lists are empty when there are none.
+    /// All requirements are met; both lists are empty for a fragment without requirements.
     Present {
         /// The required tools, all active.
         tools: Vec<String>,
@@ -117,7 +117,7 @@ pub struct Assembly {
 }
 
 impl Assembly {
-    /// Returns the prompt, empty when there is none.
+    /// Returns the prompt, empty if nothing was included.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.text.as_deref().unwrap_or("")

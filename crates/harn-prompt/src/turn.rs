@@ -66,7 +66,7 @@ pub fn session_system(session: &Value) -> Option<&str> {
     text(dict, "system").or_else(|| text(dict.get("metadata")?.as_object()?, "system"))
 }
 
-/// Builds the fragments of a turn's primary block, in order, without blank ones.
+/// Builds the fragments of a turn's primary block, in order. Skips fragments without content.
 ///
 /// A list in `_system_fragments` replaces the system prompt and the context profile, as in a single call. The fragments
 /// of the turn itself follow, except those whose id is already in the list.

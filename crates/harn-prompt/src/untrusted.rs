@@ -28,7 +28,7 @@ pub const TAGS: [&str; 8] = [
     "done",
 ];
 
-/// The start of the message with tool results for a model that calls tools in its text.
+/// The start of the message with tool results for a model that calls tools in text.
 pub const RESULTS: &str = "<runtime_feedback kind=\"tool_results\"";
 
 /// The tags that only the runtime writes.
@@ -198,7 +198,7 @@ fn line_start(before: &str) -> usize {
     if at_start { before.len() } else { usize::MAX }
 }
 
-/// Returns whether a line can be read as a head; `line` starts at the bracket. The rest of the line is irrelevant,
+/// Returns whether a line can be read as a head; `line` starts at the bracket. The remainder of the line is irrelevant,
 /// because thinking spans and the line breaks in them are removed before a reply is parsed.
 fn is_head(line: &str, heads: Heads) -> bool {
     let inside = line[1..].trim_start_matches([' ', '\t']);
@@ -320,7 +320,7 @@ mod tests {
             for way in ways {
                 let once = way(&text);
                 prop_assert_eq!(way(&once), once.clone());
-                // Removing the marks restores the text, so nothing else was changed.
+                // Removing the marks restores the input, so nothing else was changed.
                 prop_assert_eq!(once.replace("&lt;", "<").replace('\\', ""), text.replace("&lt;", "<").replace('\\', ""));
             }
         }

@@ -7,7 +7,7 @@ pub fn present<'a>(map: &'a Map<String, Value>, key: &str) -> Option<&'a Value> 
     map.get(key).filter(|v| !v.is_null())
 }
 
-/// Returns the string under `key` unless it is missing, of another type or blank.
+/// Returns the string under `key` unless it is missing, of another type or only whitespace.
 pub fn text<'a>(map: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
     map.get(key).and_then(Value::as_str).filter(|s| !s.trim().is_empty())
 }

@@ -420,7 +420,7 @@ impl Config {
     }
 
     /// Merges a layer over the current configuration. `said` is the layer's TOML table; keys that it does not contain
-    /// keep their value.
+    /// are unchanged.
     fn merge(&mut self, over: File, said: &toml::Table, origin: &str) {
         let base = &mut self.file;
         if over.default_provider.is_some() {
@@ -652,7 +652,7 @@ pub(crate) fn clean_url(value: &str) -> String {
     if value.is_empty() || value.contains("://") { value.to_string() } else { format!("http://{value}") }
 }
 
-/// Returns the trimmed value of an environment variable; `None` when it is unset or blank.
+/// Returns the trimmed value of an environment variable; `None` when it is unset or only whitespace.
 pub fn env(embedder: &dyn Embedder, name: &str) -> Option<String> {
     embedder.env(name).map(|v| v.trim().to_string()).filter(|v| !v.is_empty())
 }

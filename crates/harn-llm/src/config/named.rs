@@ -119,7 +119,7 @@ impl Config {
         }
     }
 
-    /// Returns whether a word is the name of a model family, optionally with a version: `llama3.2`, which resembles
+    /// Returns whether a string is the name of a model family, optionally with a version: `llama3.2`, which resembles
     /// `ollama`.
     fn is_of_family(&self, word: &str) -> bool {
         let word = word.to_lowercase();

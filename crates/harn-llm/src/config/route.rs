@@ -1,4 +1,4 @@
-//! Selects the provider, model and key of a call, and explains what is missing when there is none.
+//! Selects the provider, model and key of a call, and explains which of them is missing.
 
 use harn_value::json;
 
@@ -224,7 +224,7 @@ impl Config {
     }
 
     /// Replaces a retired shipped default with its successor and returns a notice. Models that the program or the
-    /// environment names are kept.
+    /// environment names are not replaced.
     pub(super) fn replace_retired(
         &self,
         named: Option<&str>,

@@ -177,7 +177,7 @@ pub(crate) fn classify_message(message: &str) -> Category {
     }
 }
 
-/// Returns the first three-digit number from 400 to 599 that is not part of a longer word or number.
+/// Returns the first three-digit number from 400 to 599 that is not part of a longer identifier or number.
 fn first_status(message: &str) -> Option<u16> {
     let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     let bytes = message.as_bytes();

@@ -151,7 +151,7 @@ impl Kind {
     }
 }
 
-/// A failed call. The details are boxed, so that the error is one word wide.
+/// A failed call. The details are boxed, so that the error has the size of a pointer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LlmError(Box<ErrorDetails>);
 

@@ -27,7 +27,7 @@ fn collect<'a>(value: &'a Value, out: &mut Vec<&'a str>) {
     }
 }
 
-/// Returns the text of the last message with non-blank content.
+/// Returns the content of the last message that is not only whitespace.
 pub fn prompt_text(messages: &Conversation) -> String {
     let mut texts = messages.iter().rev().map(|message| content_text(&message.to_json()));
     texts.find(|text| !text.trim().is_empty()).unwrap_or_default()
@@ -49,7 +49,7 @@ fn content_text(message: &Value) -> String {
     }
 }
 
-/// Matches a pattern with any number of `*` wildcards. A pattern without `*` must equal the text. Otherwise the pieces
+/// Matches a pattern with any number of `*` wildcards. A pattern without `*` must equal the input. Otherwise the pieces
 /// must occur in order, the first at the start and the last at the end.
 pub fn glob_matches(pattern: &str, text: &str) -> bool {
     let pieces: Vec<&str> = pattern.split('*').collect();

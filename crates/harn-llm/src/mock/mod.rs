@@ -326,7 +326,7 @@ fn cut_after_blanks(text: &str) -> Vec<String> {
 pub struct Answer {
     /// The reply.
     pub response: Response,
-    /// The chunks in which a stream delivers its text.
+    /// The chunks that a stream delivers.
     pub chunks: Vec<String>,
     /// Whether the chunks were generated because the script defines none.
     pub cut: bool,
@@ -447,7 +447,7 @@ impl MockState {
     /// Restores the scope that the last [`MockState::push_scope`] saved.
     ///
     /// # Errors
-    /// There is no saved scope.
+    /// No scope is saved.
     pub(crate) fn pop_scope(&mut self) -> Result<(), String> {
         self.now = self.stash.pop().ok_or_else(|| "llm_mock_pop_scope: no scope to pop".to_string())?;
         Ok(())
@@ -464,7 +464,7 @@ impl MockState {
 
     /// Finds a scripted reply; `None` when none matches.
     pub fn scripted(&mut self, ask: &Ask<'_>) -> Option<Result<Answer, LlmError>> {
-        // The texts are built only when a mock has a pattern.
+        // Built lazily, because most mocks have no pattern.
         let (text, prompt) = (OnceCell::new(), OnceCell::new());
         let prompt = || prompt.get_or_init(|| prompt_text(ask.messages));
         let fits = |m: &Mock| {
@@ -556,7 +556,7 @@ impl MockState {
 }
 
 /// Sorts recorded replies, which were written as they finished, into the order in which their calls began. Lines
-/// without a number keep their positions. Duplicate numbers come from several recordings; then nothing is sorted.
+/// without a number stay at their positions. Duplicate numbers come from several recordings; then nothing is sorted.
 fn in_order_of_calls(fixtures: &mut [Mock]) {
     let places: Vec<usize> = (0..fixtures.len()).filter(|at| fixtures[*at].call.is_some()).collect();
     let mut recorded: Vec<Mock> = places.iter().map(|at| fixtures[*at].clone()).collect();
@@ -597,8 +597,7 @@ fn last_words(messages: &Conversation) -> Vec<String> {
     str_at(&last, "content").unwrap_or_default().split_whitespace().map(str::to_string).collect()
 }
 
-/// Returns the number of bytes of the text that patterns are matched against: all strings of the messages, one per
-/// line.
+/// Returns the number of bytes that patterns are matched against: all strings of the messages, one per line.
 fn text_bytes(messages: &Conversation) -> usize {
     let (strings, bytes) = messages.strings();
     bytes + strings.saturating_sub(1)

@@ -32,7 +32,7 @@ const EFFORTS: &[&str] = &["none", "minimal", "xhigh", "max"];
 /// Builds a table from the JSON of the list, dated `date`.
 ///
 /// # Errors
-/// The text is not the list.
+/// The source is not a LiteLLM model list.
 pub fn table_of_litellm(text: &str, date: &str, origin: &str) -> Result<String, String> {
     let list: Map<String, Value> =
         serde_json::from_str(text).map_err(|e| format!("not a model list of LiteLLM: {e}"))?;

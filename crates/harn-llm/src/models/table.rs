@@ -29,7 +29,7 @@ impl Table {
     /// Parses a table.
     ///
     /// # Errors
-    /// The text is not a valid table.
+    /// The source is not a valid table.
     pub fn parse(text: impl Into<Cow<'static, str>>) -> Result<Table, String> {
         let text = text.into();
         if !text.starts_with(HEAD) {
@@ -214,7 +214,7 @@ impl Catalog {
         })
     }
 
-    /// Returns the newest row with the same words in its name, else with the same first word.
+    /// Returns the newest row with the same name parts, else with the same first name part.
     fn newest_of_family(&self, vendor: &str, model: &str) -> Option<Entry> {
         let (words, _) = words_and_version(model);
         let first = words.first()?.clone();
@@ -277,7 +277,8 @@ fn without_date(name: &str) -> &str {
     }
 }
 
-/// Splits a name into words and version numbers: `gpt-5.6-sol` has the words `gpt`, `sol` and the version 5, 6.
+/// Splits a name into non-numeric parts and version numbers: `gpt-5.6-sol` has the parts `gpt`, `sol` and the version
+/// 5, 6.
 fn words_and_version(model: &str) -> (Vec<String>, Vec<u32>) {
     let (mut words, mut version) = (Vec::new(), Vec::new());
     for part in without_date(model).split('-') {

@@ -10,8 +10,8 @@ use crate::message::{ToolCall, parse_arguments};
 use crate::wire::anthropic::JSON_TOOL;
 use harn_value::Data as Value;
 
-/// Makes a call id unique within its reply. Some servers give every call the same id, but results are matched by id, so
-/// the second call becomes `<id>_2`, and so on.
+/// Makes a call id unique within its reply. Some servers assign the same id to every call, but results are matched by
+/// id, so the second call becomes `<id>_2`, and so on.
 fn unused_id(given: String, used: &mut BTreeSet<String>) -> String {
     let mut id = given.clone();
     let mut n = 1;

@@ -151,7 +151,7 @@ pub struct Response {
     pub thinking_summary: Option<String>,
     /// Why generation ended.
     pub stop_reason: Option<String>,
-    /// Token counts.
+    /// Token usage.
     pub usage: Usage,
     /// The model that replied.
     pub model: String,
@@ -167,7 +167,7 @@ pub struct Response {
     pub data: Option<Value>,
     /// The answer, if the model gave it through the answer tool.
     pub answer: Option<Value>,
-    /// Whether the text was not valid JSON until it was repaired.
+    /// Whether the JSON had to be repaired.
     pub repaired: bool,
     /// Results of parsing the tagged protocol.
     pub tagged: Tagged,
@@ -306,8 +306,8 @@ impl Response {
         self.blocks.iter().filter_map(text).collect()
     }
 
-    /// Returns the text, or the reasoning of a reply without any text or tool calls, because some servers put the whole
-    /// answer there.
+    /// Returns the visible text, or the reasoning of a reply without any text or tool calls, because some servers put
+    /// the whole answer there.
     pub(crate) fn text_or_reasoning(&self) -> &str {
         match &self.thinking {
             Some(thinking) if self.text.is_empty() && self.tool_calls.is_empty() => thinking,

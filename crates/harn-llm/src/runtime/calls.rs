@@ -77,7 +77,8 @@ impl LlmRuntime {
         self.call_telling(call, false, &mut pieces).await
     }
 
-    /// Makes a call and streams its text. With `takes_back`, the listener can be notified that earlier text is void.
+    /// Makes a call and streams its visible text. With `takes_back`, the listener can be notified that earlier text is
+    /// void.
     async fn call_telling(
         &self,
         call: &Call,
@@ -89,7 +90,7 @@ impl LlmRuntime {
         prepared.shown = Some(shown.clone()).filter(|_| !takes_back);
         prepared.live = true;
         self.apply_experiment(&mut prepared).await?;
-        // A reply that violates the schema is requested again, so the text of structured calls is not streamed.
+        // A reply that violates the schema is requested again, so structured calls are not streamed.
         let output = &prepared.options.output;
         let listens = !output.is_structured() && output.validator.is_none();
         let sentinel = str_at(&prepared.options.raw, "done_sentinel").map(str::to_owned);
@@ -187,7 +188,7 @@ impl LlmRuntime {
         Ok(())
     }
 
-    /// Runs the validator of a call on its answer: the data, or the text of an unstructured call. Returns the
+    /// Runs the validator of a call on its answer: the data, or the visible text of an unstructured call. Returns the
     /// objection, if any.
     pub(super) async fn rejection(
         &self,
@@ -268,7 +269,8 @@ impl LlmRuntime {
     }
 
     /// Makes a call of an agent loop. The transcript in the result dict contains only the model's message and the
-    /// searches that the provider ran, as the loop has the rest. `deliver` receives the user-facing text as it arrives.
+    /// searches that the provider ran, as the loop has all other messages. `deliver` receives the user-facing text as
+    /// it arrives.
     ///
     /// # Errors
     /// As for [`LlmRuntime::llm_call`].

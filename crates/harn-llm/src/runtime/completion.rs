@@ -1,4 +1,4 @@
-//! `llm_completion`: continues a text, or fills a gap in it.
+//! `llm_completion`: continues a prefix, or fills the gap between a prefix and a suffix.
 
 use harn_value::{Data as Value, json};
 
@@ -45,7 +45,7 @@ impl LlmRuntime {
         if self.is_mock(&prepared.request.route.provider) {
             return Ok(self.answer_completion(c, &call, &prepared).await?);
         }
-        // The request is built as it would be sent, even if a script answers: scripts match against the text, and
+        // The request is built as it would be sent, even if a script answers: scripts match against the prefix, and
         // watchers see the prompt.
         if let Some(mut prepared) = self.at_endpoint(prepared, &matched) {
             prepared.matched = Some(matched.clone());

@@ -32,17 +32,17 @@ pub enum Live {
 /// scans together take linear time.
 const SMALL: usize = 4096;
 
-/// Processes a reply as it arrives and returns, in chunks, the text that is certain to be user-facing.
+/// Processes a reply as it arrives and returns, in chunks, whatever is certain to be user-facing.
 #[derive(Debug, Default)]
 pub(super) struct LiveText {
     raw: String,
-    /// The text returned so far.
+    /// The user-facing text returned so far.
     given: String,
     /// The size of `raw` in bytes at which it is scanned again.
     next: usize,
     /// The custom line that ends the calling loop, if it has one.
     sentinel: Option<String>,
-    /// Tools whose calls may occur in the text; such calls are not user-facing.
+    /// Tools that the model may call in text; such calls are not user-facing.
     tools: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ impl LiveText {
         LiveText { sentinel: sentinel.map(str::to_owned), tools: tools.to_vec(), ..LiveText::default() }
     }
 
-    /// Adds text; returns the text that can be shown now.
+    /// Adds text; returns the part that can be shown now.
     pub(super) fn feed(&mut self, text: &str) -> Option<String> {
         self.raw.push_str(text);
         if self.raw.len() < self.next {

@@ -328,7 +328,7 @@ impl LlmRuntime {
     /// Replays every HTTP exchange from a cassette; nothing is sent over the network any more.
     ///
     /// # Errors
-    /// The text is not a valid cassette.
+    /// The source is not a valid cassette.
     pub fn replay_exchanges(&self, cassette: &str) -> Result<(), String> {
         self.replay(Tape::parse(cassette)?);
         Ok(())

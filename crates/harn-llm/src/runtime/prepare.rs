@@ -424,8 +424,8 @@ impl LlmRuntime {
         {
             schema = schema.as_ref().map(with_object_root);
         }
-        // The API does not accept a schema, or there is none: JSON mode is used, and the prompt describes the shape.
-        // Servers reject JSON mode when the messages do not mention JSON.
+        // The API does not accept a schema, or the call has none: JSON mode is used, and the prompt describes the
+        // shape. Servers reject JSON mode when the messages do not mention JSON.
         let by_schema = route.caps.structured_output.as_deref() != Some("json_object") && schema.is_some();
         let json_mode =
             channel == OutputChannel::Native && route.style == WireStyle::OpenAiChat && !by_schema;
@@ -434,7 +434,7 @@ impl LlmRuntime {
         if channel == OutputChannel::Native && route.style != WireStyle::Gemini {
             schema = form.or(schema);
         }
-        // Serialized to a string so that the keys keep the order of the program.
+        // Serialized to a string so that the keys are in the order of the program.
         let schema_text = schema.as_ref().and_then(|schema| serde_json::to_string_pretty(schema).ok());
         let bindings = json!({"schema": schema, "schema_text": schema_text});
         let instruction = ((channel == OutputChannel::None || json_mode) && !mocked)
@@ -520,7 +520,7 @@ enum Calls {
     None,
     /// With the provider's native tool calls.
     Native,
-    /// In tags within the text.
+    /// In tags within visible text.
     Text,
 }
 

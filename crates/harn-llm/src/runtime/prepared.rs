@@ -34,7 +34,8 @@ pub struct Prepared {
     pub routing: Value,
     /// Time without data after which a stream is aborted.
     pub idle_timeout: Duration,
-    /// The text that mock scripts match against, if it differs from the request: the text of a completion.
+    /// The conversation that mock scripts match against, if it differs from the request: prefix and suffix of a
+    /// completion.
     pub(super) matched: Option<Conversation>,
     /// The messages without attached reminders, if there were any, and the number of messages with them.
     pub(super) unreminded: Option<(Conversation, usize)>,

@@ -137,7 +137,7 @@ impl LlmRuntime {
     /// Sets the key of a route, where `given` takes precedence over the environment, and the header that contains it.
     ///
     /// # Errors
-    /// There is no key, or the URL cannot be completed.
+    /// The key is missing, or the URL cannot be completed.
     pub(super) fn authorise(&self, route: &mut Route, given: Option<&Secret>) -> Result<(), OptionError> {
         self.check_cloud_route(route)?;
         let config = self.config();

@@ -83,7 +83,7 @@ impl LlmRuntime {
             Err(error) => deliver(StreamItem::Failed(error.into())),
             Ok(mut response) => {
                 splitter.finish(&mut |piece| deliver_visible(piece, &mut delivered, deliver));
-                // A fallback route is not streamed: its text arrives in one piece.
+                // A fallback route is not streamed: its reply arrives in one piece.
                 if !shown.get() {
                     let mut whole = ThinkSplitter::default();
                     whole.feed(&response.text, &mut |piece| deliver_visible(piece, &mut delivered, deliver));
@@ -94,7 +94,7 @@ impl LlmRuntime {
                 }
                 response.read_tags(&prepared.offered);
                 let mut rounds = Rounds::new(&prepared.options.output);
-                // A stream has only one round, because its text is already delivered.
+                // A stream has only one round, because the reply is already delivered.
                 let errors = match rounds.judge(&mut response, self.embedder()) {
                     Verdict::Done => Vec::new(),
                     Verdict::Again { errors, .. } | Verdict::Failed { errors } => errors,

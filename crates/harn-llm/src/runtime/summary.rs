@@ -28,7 +28,7 @@ fn check_summary_options(options: &Value) -> Result<(), OptionError> {
 }
 
 impl LlmRuntime {
-    /// `transcript_summarize`: one call writes the summary; the last messages are kept.
+    /// `transcript_summarize`: one call writes the summary; the last messages are retained.
     ///
     /// # Errors
     /// The value is not a transcript, or the call failed.

@@ -1,4 +1,4 @@
-//! Extracts JSON from a reply: the whole reply, a fenced block, or a span of its text; as it is, or else repaired.
+//! Extracts JSON from a reply: the whole reply, a fenced block, or a span within it; as it is, or else repaired.
 
 use harn_value::Data as Value;
 
@@ -11,21 +11,21 @@ pub struct Extracted {
     pub value: Value,
     /// Whether the JSON is a whole candidate text, without anything around it.
     pub whole: bool,
-    /// Whether the text was not valid JSON until it was repaired.
+    /// Whether the JSON had to be repaired.
     pub repaired: bool,
 }
 
-/// The maximum number of scans of a text for balanced spans. Each may scan the whole rest of the text.
+/// The maximum number of scans for balanced spans. Each may scan all remaining input.
 const MAX_PASSES: usize = 64;
 
-/// The maximum number of values per text that are checked against the schema.
+/// The maximum number of values per input that are checked against the schema.
 const MAX_OFFERS: usize = 64;
 
-/// The maximum number of positions per text at which repairs are tried.
+/// The maximum number of positions per input at which repairs are tried.
 const MAX_REPAIRS: usize = 16;
 
-/// Finds the data of a reply in its texts, then in the tagged prose of each. Returns the first value that fits, else
-/// the first value. With `may_end`, a text may end inside its value.
+/// Finds the data of a reply in `texts`, then in the tagged prose of each. Returns the first value that fits, else the
+/// first value. With `may_end`, the input may end inside its value.
 pub fn extract(texts: &[&str], may_end: bool, fits: &dyn Fn(&Value) -> bool) -> Option<Extracted> {
     let prose = texts.iter().map(|text| crate::tool_text::parse_reply(text, &[]).prose());
     let prose: Vec<String> = prose.filter(|text| !text.is_empty()).collect();
@@ -43,7 +43,7 @@ pub fn from_text(text: &str) -> Option<Extracted> {
 /// A search for a value that matches the schema.
 struct Search<'f> {
     fits: &'f dyn Fn(&Value) -> bool,
-    /// Whether a text may end inside its value.
+    /// Whether the input may end inside its value.
     may_end: bool,
     offers: usize,
     first: Option<Extracted>,
@@ -166,7 +166,7 @@ struct Pass {
     next: Option<usize>,
 }
 
-/// Scans from an opening bracket to its closing bracket, or to the end if there is none. Ignores brackets in strings.
+/// Scans from an opening bracket to its closing bracket, or to the end of the input. Ignores brackets in strings.
 fn spans_from(bytes: &[u8]) -> Pass {
     let (mut open, mut in_string, mut escaped) = (Vec::new(), false, false);
     let mut spans: Vec<(usize, usize)> = Vec::new();

@@ -14,7 +14,7 @@ use crate::options::{Nudge, OutputFormat};
 /// A final reply that may contain an answer.
 #[derive(Debug, Clone, Default)]
 pub struct Candidate<'r> {
-    /// Texts that may contain the answer, the most likely one first. The first one is the text of the reply.
+    /// Strings that may contain the answer, the most likely one first. The first one is the visible text of the reply.
     pub texts: Vec<&'r str>,
     /// Why the reply ended.
     pub stop_reason: Option<&'r str>,
@@ -33,7 +33,7 @@ pub struct Judgement {
     pub text: Option<String>,
     /// Whether there was other text around the JSON.
     pub extracted: bool,
-    /// Whether the text was not valid JSON until it was repaired.
+    /// Whether the JSON had to be repaired.
     pub repaired: bool,
 }
 

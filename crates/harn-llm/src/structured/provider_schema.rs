@@ -366,8 +366,8 @@ const STRICT_PLAIN: [&str; 14] = [
 const STRICT_FORMATS: [&str; 9] =
     ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
 
-/// Returns an equivalent schema in the subset of strict mode; `None` if there is none. Every object is closed and
-/// requires all its properties.
+/// Returns an equivalent schema in the subset of strict mode; `None` if the schema has no equivalent. Every object is
+/// closed and requires all its properties.
 pub(crate) fn strict_form(schema: &Value) -> Option<Value> {
     if schema.get("anyOf").is_some() || schema.get("oneOf").is_some() {
         return None;

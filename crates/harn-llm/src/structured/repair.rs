@@ -8,8 +8,8 @@ use crate::json::Object;
 /// The maximum nesting of values; deeper text is rejected.
 const DEPTH: usize = 64;
 
-/// Parses the value at the start of a text, and returns the offset of its end. With `may_end`, the text may end inside
-/// the value; open strings and brackets are then closed. Valid JSON yields the same value as a JSON parser.
+/// Parses the value at the start of the input, and returns the offset of its end. With `may_end`, the input may end
+/// inside the value; open strings and brackets are then closed. Valid JSON yields the same value as a JSON parser.
 pub(super) fn parse(text: &str, may_end: bool) -> Option<(Value, usize)> {
     let mut reader = Reader { text, at: 0, depth: 0, may_end };
     reader.blanks();
@@ -18,14 +18,14 @@ pub(super) fn parse(text: &str, may_end: bool) -> Option<(Value, usize)> {
     Some((value, reader.at))
 }
 
-/// Replaces escapes of unpaired surrogates, which JSON parsers reject, with that of U+FFFD. Returns `None` when there
-/// are none.
+/// Replaces escapes of unpaired surrogates, which JSON parsers reject, with that of U+FFFD. Returns `None` when the
+/// input contains no such escape.
 pub(crate) fn without_lone_surrogates(text: &str) -> Option<String> {
     replace_lone_surrogates(text, |_, out| out.push_str("\\ufffd"))
 }
 
 /// Replaces escapes of unpaired surrogates with the output of `write`, which receives their code. Returns `None` when
-/// there are none.
+/// the input contains no such escape.
 pub(crate) fn replace_lone_surrogates(text: &str, write: impl Fn(u32, &mut String)) -> Option<String> {
     let mut out = String::new();
     let (mut copied, mut at) = (0, 0);
@@ -120,7 +120,7 @@ impl<'t> Reader<'t> {
         value
     }
 
-    /// Returns whether a list or object ends here: at its bracket, or at the end of the text.
+    /// Returns whether a list or object ends here: at its bracket, or at the end of the input.
     fn closes(&mut self, bracket: char) -> Option<bool> {
         match self.peek() {
             Some(c) if c == bracket => {
@@ -144,7 +144,7 @@ impl<'t> Reader<'t> {
                 if self.peek().is_some_and(|c| closing(c).is_some()) { self.string()? } else { self.key()? };
             self.blanks();
             if !self.accept(':') {
-                // A key that is cut off at the end of the text is dropped. If it is the only one, the text may not be
+                // A key that is cut off at the end of the input is dropped. If it is the only one, the input may not be
                 // an object.
                 let cut = self.may_end && self.rest().is_empty() && !out.is_empty();
                 return cut.then_some(Value::Object(out));

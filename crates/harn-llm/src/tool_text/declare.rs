@@ -36,7 +36,7 @@ pub fn declarations<'a>(tools: impl Iterator<Item = &'a ToolDef>) -> Value {
            "shared_types": shared.join("\n")})
 }
 
-/// Returns the text up to the first full stop, question mark, exclamation mark or line end.
+/// Returns the part up to the first full stop, question mark, exclamation mark or line end.
 pub fn first_sentence(text: &str) -> String {
     let line = text.trim().lines().next().unwrap_or_default();
     let end = line.char_indices().find(|(at, c)| {

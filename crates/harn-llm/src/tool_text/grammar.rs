@@ -12,7 +12,7 @@ pub struct ParsedCall {
     pub name: String,
     /// Its arguments.
     pub arguments: Value,
-    /// The offset in the text after the call.
+    /// The offset after the call.
     pub end: usize,
 }
 

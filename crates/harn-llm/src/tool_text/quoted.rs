@@ -2,7 +2,7 @@
 
 use harn_prompt::untrusted::is_end_mark;
 
-/// A quoted span at some offset of a text.
+/// A quoted span of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Quote<'a> {
     /// Its description for the model.
@@ -23,8 +23,8 @@ const SPANS: [(&str, &str); 3] = [
 ];
 
 /// Returns the quotation that starts exactly at `at`. `fresh` says that a block of the reply ends immediately before
-/// it. An unclosed quotation extends to the end of the text: it is unclear whether the text after it is quoted, and
-/// running a quoted call would be the worse error.
+/// it. An unclosed quotation extends to the end of the input: it is unclear where the quotation ends, and running a
+/// quoted call would be the worse error.
 pub(super) fn quote_at(text: &str, at: usize, fresh: bool) -> Option<Quote<'_>> {
     let rest = &text[at..];
     match rest.as_bytes().first()? {
@@ -37,7 +37,7 @@ pub(super) fn quote_at(text: &str, at: usize, fresh: bool) -> Option<Quote<'_>> 
     }
 }
 
-/// Returns the content of a text that consists of one code fence.
+/// Returns the content of the input if it consists of one code fence.
 pub(super) fn whole_fence(text: &str) -> Option<&str> {
     let trimmed = text.trim();
     let fence = fence_at(trimmed)?;

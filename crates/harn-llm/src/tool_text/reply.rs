@@ -73,14 +73,14 @@ impl TaggedReply {
         if prose.is_empty() { sanitize(self.without_calls.as_deref().unwrap_or(text)) } else { prose }
     }
 
-    /// Converts the text outside of the blocks to prose, because a history that contains only blocks would lose it.
+    /// Converts text outside of blocks to prose, because a history that contains only blocks would lose it.
     #[must_use]
     pub fn with_loose_text(mut self) -> TaggedReply {
         let mut loose = std::mem::take(&mut self.loose).into_iter().peekable();
         let own = std::mem::take(&mut self.blocks).into_iter().map(Some);
         for (place, block) in own.chain([None]).enumerate() {
             while let Some((_, text)) = loose.next_if(|(at, _)| *at == place) {
-                // Escapes the closing tag, as the text must not end the block that it becomes.
+                // Escapes the closing tag, which would end the block.
                 let text = text.replace("</assistant_prose>", "&lt;/assistant_prose>");
                 self.blocks.push(Block::Prose(text));
             }
@@ -148,7 +148,7 @@ const MAX_VIOLATIONS: usize = 50;
 
 const TAGS: [&str; 4] = ["tool_call", "assistant_prose", "user_response", "done"];
 
-/// Returns whether the text contains one of the four opening tags.
+/// Returns whether `text` contains one of the four opening tags.
 pub fn has_opening_tag(text: &str) -> bool {
     TAGS.iter().any(|tag| text.contains(&format!("<{tag}>")))
 }
@@ -156,7 +156,7 @@ pub fn has_opening_tag(text: &str) -> bool {
 /// Parses a reply; `tools` are the names of callable tools.
 ///
 /// Quoted calls are not run: those in code fences (unless the whole reply is one fence), and those in spans with the
-/// runtime's own marks for results, feedback and reminders. Takes time linear in the length of the text.
+/// runtime's own marks for results, feedback and reminders. Takes time linear in the length of the reply.
 pub fn parse_reply(text: &str, tools: &[String]) -> TaggedReply {
     let visible = without_thinking(text);
     let text = whole_fence(&visible).unwrap_or(&visible);
@@ -174,8 +174,8 @@ pub fn parse_reply(text: &str, tools: &[String]) -> TaggedReply {
     reader.finish()
 }
 
-/// Returns the text without thinking spans and stray thinking tags. Each is replaced by a space, so that the text
-/// before and after it cannot combine to a mark of the runtime.
+/// Replaces each thinking span and stray thinking tag with a space, so that the parts before and after it cannot
+/// combine to a mark of the runtime.
 fn without_thinking(text: &str) -> String {
     let mut visible = String::with_capacity(text.len());
     let mut take = |piece| {
@@ -197,7 +197,7 @@ struct Reader<'a> {
     tools: &'a [String],
     out: TaggedReply,
     calls: usize,
-    /// The number of calls that could not be parsed. Each may have required a scan of the whole rest of the text.
+    /// The number of calls that could not be parsed. Each may have required a scan of all remaining input.
     failed: usize,
     /// Tags without another closing tag, so that it is not searched for again.
     unclosed: Vec<&'static str>,
@@ -346,7 +346,7 @@ impl Reader<'_> {
         self.out.blocks.push(Block::Call(ToolCall { id, name, arguments }));
     }
 
-    /// Skips a quoted span. If it contains calls, the model is told why they were not run.
+    /// Skips a quoted span. If it contains calls, the model receives the reason why they were not run.
     fn quoted(&mut self, at: usize, quote: Quote<'_>) -> usize {
         // A fence is text; only the runtime may write its own marks.
         if self.text[at..].starts_with(['`', '~']) {

@@ -147,8 +147,8 @@ fn line_call(text: &str, line: usize, tools: &[String]) -> LineCall {
     LineCall::None
 }
 
-/// Returns the offset in an unfinished text at which the first call outside of tags may start, or the length of the
-/// text when there is none. A quoted call is included, because the caller only delays showing the text.
+/// Returns the offset in an unfinished reply at which the first call outside of tags may start, or the length of the
+/// reply if it contains no call. A quoted call is included, because the caller only delays showing it.
 pub(crate) fn may_be_call(text: &str, tools: &[String]) -> usize {
     if tools.is_empty() {
         return text.len();
@@ -173,7 +173,7 @@ fn may_begin_json(rest: &str) -> bool {
     inside.is_some_and(|inside| inside.is_empty() || inside.starts_with(['{', '"']))
 }
 
-/// Returns whether the text starts with a known call, or may become one when more text arrives.
+/// Returns whether the input starts with a known call, or may become one when more text arrives.
 fn may_begin_call(rest: &str, tools: &[String]) -> bool {
     let blanks = [' ', '\t'];
     let rest = rest.trim_start_matches(blanks);

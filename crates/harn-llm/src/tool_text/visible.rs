@@ -85,7 +85,7 @@ pub fn sanitize(text: &str) -> String {
 }
 
 /// Removes inline objects that begin with an internal `mode`. The total work is bounded, because each failed attempt
-/// may scan the whole rest of the text.
+/// may scan all remaining input.
 fn drop_inline_plans(text: &str) -> String {
     if !text.contains("\"mode\"") {
         return text.to_string();

@@ -1,4 +1,4 @@
-//! Okapi BM25 ranking for short texts.
+//! Okapi BM25 ranking for short documents.
 
 use std::collections::BTreeMap;
 

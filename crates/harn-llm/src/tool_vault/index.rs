@@ -39,7 +39,7 @@ impl Hits {
     }
 }
 
-/// Deferred tools and their index texts.
+/// Deferred tools and their indexed descriptions.
 #[derive(Debug, Clone, Default)]
 pub struct ToolIndex {
     entries: Vec<(String, String)>,

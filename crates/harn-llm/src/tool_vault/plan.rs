@@ -13,7 +13,7 @@ use crate::tools::{NativeTools, ToolDef, ToolSet, ToolShape};
 pub struct SearchPlan {
     /// Tools in the request, the meta-tool first.
     pub tools: NativeTools,
-    /// Definitions of the user's visible tools, for the text contract.
+    /// Definitions of the user's visible tools, for the tool contract in text.
     pub visible: ToolSet,
     /// Tools that are sent only once a search finds them (client search).
     pub deferred: Vec<ToolDef>,
@@ -42,7 +42,7 @@ pub struct Situation<'a> {
     pub shape: ToolShape,
     /// `options.<provider>.force_native_tool_search`.
     pub forced: bool,
-    /// Whether tools are called in the text of the reply. Then the provider receives no tools and cannot search them.
+    /// Whether tools are called in visible text. Then the provider receives no tools and cannot search them.
     pub text_calls: bool,
     /// Description of the synthetic search tool.
     pub description: &'a str,

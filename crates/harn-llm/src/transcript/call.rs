@@ -95,7 +95,7 @@ pub(crate) fn paused_message(style: WireStyle, response: &Response) -> Value {
 }
 
 /// Returns the provider data of a message: the provider, and the order of its parts with their opaque data. Returns
-/// `None` when there is no such data.
+/// `None` when the reply has no such data.
 fn provider_data(style: WireStyle, response: &Response) -> Option<Value> {
     let blocks = &response.blocks;
     let any = blocks.iter().any(|block| matches!(block, Block::ProviderData(..)));

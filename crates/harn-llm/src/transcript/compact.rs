@@ -40,7 +40,7 @@ impl Strategy {
 pub struct CompactOptions {
     /// How the summary is produced.
     pub strategy: Strategy,
-    /// The number of messages to keep at the end.
+    /// The number of messages to retain at the end.
     pub keep_last: usize,
     /// The transcript is not compacted if it has no more tokens than this.
     pub target_tokens: Option<i64>,
@@ -96,7 +96,7 @@ fn message_text(message: &Value) -> String {
     }
 }
 
-/// Returns the text of a message without the model's reasoning.
+/// Returns the content of a message without the model's reasoning.
 fn public_text(message: &Value) -> String {
     let Some(Value::Array(blocks)) = message.get("content") else { return message_text(message) };
     let public: Vec<Value> = blocks.iter().filter(|block| !is_private(block)).cloned().collect();
@@ -125,11 +125,11 @@ fn is_result(message: &Value) -> bool {
     }
 }
 
-/// Returns the range of messages to archive if the first `keep_first` and the last `keep_last` are kept; `None` when it
-/// is empty.
+/// Returns the range of messages to archive if the first `keep_first` and the last `keep_last` are retained; `None`
+/// when it is empty.
 ///
-/// The kept messages at the end start with a user message if possible, and never within a turn with tools. Those at the
-/// beginning end after the results of their calls.
+/// The retained messages at the end start with a user message if possible, and never within a turn with tools. Those at
+/// the beginning end after the results of their calls.
 pub fn archivable(messages: &[Value], keep_first: usize, keep_last: usize) -> Option<Range<usize>> {
     let is_user = |m: &Value| str_at(m, "role") == Some("user");
     giving_way(messages, keep_first, keep_last, is_user, is_result)
@@ -159,7 +159,7 @@ fn giving_way<M>(
     let starts = |n: &usize| messages.get(*n).is_some_and(|m| is_user(m) && !is_result(m));
     let at_user = (keep_first + 1..=wanted.min(messages.len().saturating_sub(1))).rev().find(starts);
     let mut end = at_user.unwrap_or(wanted);
-    // Keeps results together with the turn that made the calls.
+    // Results must not be separated from the turn that made the calls.
     while end > keep_first && messages.get(end).is_some_and(&is_result) {
         end -= 1;
     }
@@ -307,12 +307,12 @@ pub fn apply(
     Compacted { transcript: out, metadata: Some(metadata) }
 }
 
-/// Returns the text of a `compaction` event.
+/// Returns the description of a `compaction` event.
 pub fn compaction_text(strategy: &str) -> String {
     format!("Transcript compacted via {strategy}")
 }
 
-/// Stores a summary; an older, different one is kept before it.
+/// Stores a summary after an older, different one.
 fn store_summary(transcript: &mut Value, summary: &str) {
     let old = str_at(transcript, "summary").filter(|old| !old.trim().is_empty() && *old != summary);
     let text = match old {

@@ -74,7 +74,7 @@ fn blocks_of(message: &Value, default: &str) -> Vec<Value> {
     }
 }
 
-/// Returns the text of a block in the text of its event; `None` for reasoning.
+/// Renders a block for the text of its event; `None` for reasoning.
 fn block_text(block: &Value) -> Option<String> {
     let label = || {
         ["name", "title", "path", "asset_id"]

@@ -175,7 +175,7 @@ fn is_of_the_runtime(text: &str) -> bool {
     ["<runtime_feedback", "<system-reminder", "[auto-compacted "].iter().any(|head| text.starts_with(head))
 }
 
-/// Removes the marks that represent calls and results in the text of an event.
+/// Removes the marks that represent calls and results in an event's text.
 fn without_marks(text: &str) -> String {
     static MARK: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"(^| )<tool_(call|result):[^<>]*>").expect("a constant expression"));
@@ -197,7 +197,7 @@ pub fn export(transcript: &Value) -> String {
 /// Parses the output of [`export`].
 ///
 /// # Errors
-/// The text is not a transcript.
+/// The source is not a transcript.
 pub fn import(text: &str) -> Result<Value, String> {
     let value: Value = serde_json::from_str(text).map_err(|e| format!("transcript_import: {e}"))?;
     if is_transcript(&value) {

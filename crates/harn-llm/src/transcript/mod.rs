@@ -54,7 +54,7 @@ pub fn extra_events(transcript: &Value) -> Vec<Value> {
     list_at(transcript, "events").iter().filter(|e| !of_message(e)).cloned().collect()
 }
 
-/// Replaces the messages of a transcript and recreates their events; other events are kept.
+/// Replaces the messages of a transcript and recreates their events; other events are unchanged.
 pub(crate) fn with_messages(transcript: &Value, messages: Vec<Value>, ids: &Ids<'_>) -> Value {
     let mut out = transcript.clone();
     let extra = extra_events(transcript);

@@ -247,7 +247,7 @@ struct Thought {
 }
 
 impl Thought {
-    /// Returns the signature. A block with a signature but no text is returned as opaque provider data.
+    /// Returns the signature. A block with only a signature is returned as opaque provider data.
     fn signed(self) -> Option<StreamEvent> {
         let Thought { any, signature } = self;
         match (signature.is_empty(), any) {

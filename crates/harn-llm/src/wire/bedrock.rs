@@ -302,7 +302,7 @@ pub(super) struct Decoder {
     provider: String,
     thoughts: BTreeMap<usize, Thought>,
     stopped: bool,
-    /// Whether the token counts, which arrive last, were read.
+    /// Whether the token usage, which arrives last, was read.
     counted: bool,
 }
 

@@ -1,6 +1,6 @@
 //! Text completion endpoints: OpenAI's `/completions` and Ollama's `/api/generate`. Never streamed.
 //!
-//! The text before the gap is the first message of the request, the text after it the second.
+//! The prefix is the first message of the request, the suffix the second.
 
 use harn_value::Data as Value;
 

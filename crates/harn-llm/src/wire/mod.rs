@@ -241,7 +241,7 @@ trait Decode {
     fn done(&mut self) {}
     /// Returns whether the reply is complete, so that the stream may end.
     fn is_complete(&self) -> bool;
-    /// Returns whether the rest of the stream can be ignored.
+    /// Returns whether the remaining stream can be ignored.
     fn is_over(&self) -> bool;
     /// Emits the events that were held back.
     fn finish(&mut self, _out: &mut Vec<StreamEvent>) {}
@@ -342,12 +342,12 @@ mod tests {
             .prop_map(str::to_owned),
             ".{0,3}",
         ];
-        // Blank text is not sent, so the text must not be blank.
+        // Whitespace-only text is not sent, so add another character.
         prop::collection::vec(piece, 0..16).prop_map(|pieces| format!("x{}", pieces.concat()))
     }
 
-    /// Returns the body without its text. Of a prompt rendered from a template, the control tokens with their roles are
-    /// kept.
+    /// Returns the body without strings. Of a prompt rendered from a template, the control tokens with their roles
+    /// remain.
     fn skeleton(value: &Value, style: WireStyle) -> Value {
         match value {
             Value::String(text) if style == WireStyle::OllamaRaw => {

@@ -24,7 +24,7 @@ pub(super) fn letters(mut number: u64, count: usize) -> String {
 }
 
 /// Returns the name of a tool on the wire. A name that every provider accepts is unchanged; any other name is mapped,
-/// and a digest keeps it unique.
+/// with a digest that makes it unique.
 pub(crate) fn wire_name(name: &str) -> Cow<'_, str> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let starts = |c: char| c.is_ascii_alphabetic() || c == '_';

@@ -36,7 +36,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Returns the value at `key`, null if there is none.
+    /// Returns the value at `key`, null if it is missing.
     pub(super) fn at(&self, key: &str) -> &Node<'a> {
         self.get(key).unwrap_or(&Node::Null)
     }
@@ -57,7 +57,7 @@ impl<'a> Node<'a> {
         self.get(key).and_then(Node::as_str)
     }
 
-    /// Returns the string at `key`, empty if there is none.
+    /// Returns the string at `key`, empty if it is missing.
     pub(super) fn string_at(&self, key: &str) -> String {
         self.str_at(key).unwrap_or_default().to_string()
     }
@@ -88,7 +88,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Returns the list at `key`, empty if there is none.
+    /// Returns the list at `key`, empty if it is missing.
     pub(super) fn list_at(&self, key: &str) -> &[Node<'a>] {
         self.at(key).as_list().unwrap_or_default()
     }

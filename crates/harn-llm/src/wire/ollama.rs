@@ -305,7 +305,7 @@ impl Decoder {
             let function = call.get("function").unwrap_or(call);
             let given = function.index_at("index").or_else(|| call.index_at("index"));
             let index = given.unwrap_or(self.calls);
-            // Some servers give every call of a reply the index 0; they are still different calls.
+            // Some servers use the index 0 for every call of a reply; they are still different calls.
             let index = if index < self.calls { self.calls } else { index };
             self.calls = index + 1;
             let id = call.str_at("id").map_or_else(|| format!("ollama_tool_{index}"), str::to_string);

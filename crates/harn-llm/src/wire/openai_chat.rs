@@ -218,7 +218,7 @@ fn write_call(call: &Call<'_>, signs: bool, out: &mut Items<'_>) {
     });
 }
 
-/// Serializes the user's turn: tool results become separate messages, followed by the rest of the turn.
+/// Serializes the user's turn: tool results become separate messages, followed by the other parts of the turn.
 fn write_user(turn: &Turn<'_>, out: &mut Items<'_>) {
     let (mut blocks, mut rich) = (false, false);
     for part in &turn.parts {
@@ -280,7 +280,7 @@ fn write_part(part: &Part<'_>, out: &mut Items<'_>) {
     }
 }
 
-/// Returns the text of a `content` member: a string, or the concatenated texts of blocks.
+/// Returns the `content` member as a string, concatenating text blocks.
 fn content_text<'a>(content: &'a Node<'_>) -> Cow<'a, str> {
     match content {
         Node::Str(text) => Cow::Borrowed(text),
@@ -358,7 +358,7 @@ impl Fields {
     fn finish(&mut self, out: &mut Vec<StreamEvent>) {
         let mut data = Object::new();
         if self.reasoned {
-            // A flag suffices, because the text is the message's reasoning.
+            // A flag suffices, because the message already contains the reasoning.
             data.insert("reasoning_content".into(), true.into());
         }
         if !self.details.is_empty() {
@@ -533,7 +533,7 @@ struct Places {
 
 impl Places {
     /// Returns the call to which a delta belongs. A different id starts a new call, whatever the index. So does a name
-    /// once the arguments of the call with that id are complete, because some servers give all calls the same id. A
+    /// once the arguments of the call with that id are complete, because some servers use the same id for all calls. A
     /// delta without id and name continues the call of its index, else the last one.
     fn place(&mut self, call: &Node<'_>) -> usize {
         let text =

@@ -135,7 +135,7 @@ fn write_turn(turn: &Turn<'_>, out: &mut Items<'_>) {
             });
         }
     };
-    // The model's parts keep their order, because reasoning must precede the items that it led to. User content comes
+    // The model's parts stay in order, because reasoning must precede the items that it led to. User content comes
     // after results.
     let mut has_spoken = false;
     for part in &turn.parts {

@@ -78,7 +78,7 @@ pub(super) enum Part<'m> {
         text: Cow<'m, str>,
         /// Its `cache_control`, if the message sets one.
         mark: Option<&'m Value>,
-        /// Whether it is the first text of a message, and thus separated from the text before it.
+        /// Whether it is the first text of a message, and thus separated from preceding text.
         apart: bool,
         /// Its opaque provider data.
         data: Option<&'m Value>,
@@ -113,7 +113,7 @@ pub(super) struct Answer<'m> {
     pub(super) id: Cow<'m, str>,
     pub(super) name: Cow<'m, str>,
     pub(super) content: Cow<'m, Value>,
-    /// Its text, images and documents.
+    /// The content, split into text, images and documents.
     pub(super) parts: ResultParts,
     pub(super) failed: bool,
     /// The opaque provider data of the call.
@@ -142,7 +142,7 @@ impl Turn<'_> {
         })
     }
 
-    /// Returns the text of the turn. The texts of different messages are separated by a blank line.
+    /// Returns the turn's text. Text of different messages is separated by an empty line.
     pub(super) fn text(&self) -> String {
         let mut out = String::new();
         for part in &self.parts {
@@ -254,7 +254,7 @@ impl Rules {
     }
 
     /// Returns whether the opaque data of a message is sent back: only to the provider and in the format from which it
-    /// came. Behind a gateway, models of different vendors are different providers.
+    /// came. For a gateway, models of different vendors are treated as different providers.
     pub(super) fn is_origin(&self, message: &Message) -> bool {
         let vendor = |model: &str| model.split_once('/').map(|(vendor, _)| vendor.to_owned());
         message.origin().is_none_or(|(provider, wire, model)| {
@@ -354,7 +354,7 @@ fn word(text: &str, most: usize) -> Cow<'_, str> {
     }
     let mapped: String = text.chars().map(|c| if fits(c) { c } else { '_' }).collect();
     let mapped = if mapped.is_empty() { "_".to_owned() } else { mapped };
-    // Different strings may map to the same word; `Rules::id` makes the ids unique.
+    // Different strings may map to the same id; `Rules::id` makes the ids unique.
     if mapped.len() <= most { mapped.into() } else { shortened(&mapped, most).into_owned().into() }
 }
 
@@ -510,7 +510,7 @@ fn turns_of<'m>(unit: &'m [Rc<Message>], at: usize, rules: &Rules, ids: &mut Ids
             None => Turn { side, parts: Vec::new() },
         };
         push_heard(message, rules, &mut turn, &mut calls);
-        // A message that contains only results has no turn of its own.
+        // A message that contains only results has no separate turn.
         if !turn.parts.is_empty() {
             behind.push(turn);
         }
@@ -552,7 +552,7 @@ fn answer<'m>(call: Open<'m>, rules: &Rules) -> Answer<'m> {
 }
 
 impl<'m> Answer<'m> {
-    /// Returns its text, images and documents, for formats whose results can contain media.
+    /// Returns all parts of the content, for formats whose results can contain media.
     pub(super) fn each_part(&self) -> impl Iterator<Item = Part<'_>> {
         let text = Some(&*self.parts.text).filter(|text| !text.trim().is_empty());
         let text = text.map(|text| Part::Text { text: text.into(), mark: None, apart: true, data: None });

@@ -195,7 +195,7 @@ fn reasoning_of_openai_style_servers() {
         assert_eq!(sorted(&turn["reasoning_details"]), sorted(&details), "stream {is_stream}");
         assert_eq!(turn["tool_calls"][0]["extra_content"], call["extra_content"]);
         assert_left_out(WireStyle::OpenAiChat, &talk, &["SIG", "ENC"]);
-        // Behind a gateway, another vendor's model is another provider.
+        // For a gateway, another vendor's model is treated as another provider.
         let other = request("openrouter", "google/gemini-2.5-pro", WireStyle::OpenAiChat, json!({}));
         assert!(!next(&other, &talk).to_string().contains("SIG"));
     }

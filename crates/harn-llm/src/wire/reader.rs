@@ -47,11 +47,11 @@ struct StreamState {
 #[derive(Default)]
 struct Halves {
     any: bool,
-    /// The pending high surrogate of each text.
+    /// The pending high surrogate of each strand.
     open: BTreeMap<Strand, u32>,
 }
 
-/// A text of a reply that arrives in fragments.
+/// A part of a reply that arrives in fragments.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Strand {
     Text,

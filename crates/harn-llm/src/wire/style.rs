@@ -43,7 +43,7 @@ impl WireStyle {
         if endpoint.contains("/api/generate") { WireStyle::OllamaCompletion } else { WireStyle::Completion }
     }
 
-    /// Returns whether the format continues a text instead of a conversation.
+    /// Returns whether the format is for text completion instead of chat.
     pub(crate) fn is_completion(self) -> bool {
         matches!(self, WireStyle::Completion | WireStyle::OllamaCompletion)
     }

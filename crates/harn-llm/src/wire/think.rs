@@ -54,7 +54,7 @@ impl ThinkSplitter {
         self.held = held;
     }
 
-    /// Emits the certain part of a text without held-back text before it; returns the rest.
+    /// Emits the certain part of `text`, which nothing held back precedes; returns the remainder.
     fn feed_whole<'t>(&mut self, text: &'t str, out: &mut dyn FnMut(Piece)) -> &'t str {
         let mut rest = text;
         loop {
@@ -74,7 +74,7 @@ impl ThinkSplitter {
         held
     }
 
-    /// Ends the text and emits the text that was held back.
+    /// Ends the stream and emits the held-back part.
     pub fn finish(&mut self, out: &mut dyn FnMut(Piece)) {
         let held = std::mem::take(&mut self.held);
         self.give(&held, out);

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::out::Items;
 use crate::error::CallError;
 
-/// The size in bytes of a piece that is shared between requests; the text after the last piece is copied into each
+/// The size in bytes of a piece that is shared between requests; bytes after the last piece are copied into each
 /// request.
 const PIECE: usize = 8 << 10;
 
@@ -33,8 +33,8 @@ impl Written {
         self.done == 0
     }
 
-    /// Returns the part that is valid for the first `len` messages, whatever follows them. A unit ends only at the
-    /// message after it, so that message must be one of them.
+    /// Returns the part that is valid for the first `len` messages, whatever follows them. The end of a unit is known
+    /// only from the message after it, so that message must be among them.
     pub(crate) fn up_to(&self, len: usize) -> Written {
         let (key, known) = (self.key, len.saturating_sub(1));
         if self.done <= known {

@@ -61,7 +61,7 @@ async fn a_stream_that_breaks_off_or_is_corrupt_is_no_reply() {
     local(async {
         let stop = event("messageStop", &json!({"stopReason": "end_turn"}));
         let whole = [begun(), stop.clone()].concat();
-        // Without its token counts, it is still a reply.
+        // Without token usage, it is still a reply.
         let (result, _) = call(streamed(KIND, &whole, false), json!({"model": CLAUDE})).await;
         assert_eq!(result.unwrap()["text"], "Half a");
         for body in [begun(), whole[..whole.len() - 1].to_vec(), begun()[..9].to_vec()] {

@@ -40,7 +40,7 @@ fn public(value: &Value) -> Value {
     }
 }
 
-/// Returns the result without the fields that contain the raw reply: its text with tags, and the messages for the model
+/// Returns the result without the fields that contain the raw reply: tagged text, and the messages for the model
 /// itself.
 fn shown(result: &Value) -> Value {
     let mut out = public(result);
@@ -73,7 +73,7 @@ async fn check(format: &dyn Format, case: &Case, what: &str) {
         runtime.log_calls(true, move |line| sink.borrow_mut().push(line.clone()));
         let result = runtime.llm_call(&call).await.unwrap_or_else(|e| panic!("{what}: {e:?}"));
         hidden_in(&shown(&result), &what);
-        // Without reasoning tags in the text, blocks and messages contain nothing private either.
+        // If the text has no reasoning tags, blocks and messages contain nothing private either.
         let alone = case.reply.text.is_empty() && case.reply.calls.is_empty();
         if plain && !alone {
             hidden_in(&public(&result), &what);

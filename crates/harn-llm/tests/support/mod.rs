@@ -24,7 +24,7 @@ pub enum Step {
     Flood { piece: Vec<u8>, total: usize },
     /// Writes bytes one at a time, each in a separate packet.
     Drip(Vec<u8>),
-    /// Keeps the connection open without sending anything.
+    /// Sends nothing until the client disconnects.
     Hang,
 }
 

@@ -4,7 +4,7 @@ use super::LayeredPrompt;
 use super::tools::{HEADER, RULE, ToolRow, parse_row, tools_table};
 
 /// Merges `rows` into the `# Tools` section of `text`. Existing rows take precedence. Without rows, the prompt is
-/// unchanged. Lines of the section that are not table rows are kept before the table.
+/// unchanged. Lines of the section that are not table rows are placed before the table.
 #[must_use]
 pub fn augment_prompt_tools(text: &str, rows: Vec<ToolRow>) -> LayeredPrompt {
     if rows.iter().all(|row| row.name.trim().is_empty()) {

@@ -13,7 +13,7 @@ pub(super) const RULE: &str = "| --- | --- | --- |";
 /// One row of the tools table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolRow {
-    /// The tool's name; rows with a blank name are dropped.
+    /// The tool's name; rows without one are dropped.
     pub name: String,
     /// The description; may be empty.
     pub description: String,

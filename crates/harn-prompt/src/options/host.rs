@@ -104,7 +104,7 @@ fn expand_dict(
     Ok(())
 }
 
-/// Returns a text under a heading.
+/// Adds a heading to the content.
 fn headed(title: &str, content: &str) -> String {
     format!("## {title}\n{content}")
 }

@@ -5,7 +5,7 @@
 //! | 1–6 | `system_preamble` … `system_suffix` | [`host`] |
 //! | 6a | a transcript's summary | [`CallParts`] |
 //! | 7a / 7b, 8 | `_system_fragments`, or `system` and the context profile | [`primary`] |
-//! | 8a | the text tool contract of a single call | [`CallParts`] |
+//! | 8a | the tool contract in text of a single call | [`CallParts`] |
 //! | 9 | guidance of `tools` | [`tools`] |
 //! | 10–12 | reminders, output instruction, displaced messages | [`CallParts`] |
 
@@ -156,7 +156,7 @@ pub struct CallParts {
 
 /// Converts options to the ordered list of fragments.
 ///
-/// `system` is the argument of the call; unless it is blank, it takes precedence over the option `system`.
+/// `system` is the argument of the call; a value with content takes precedence over the option `system`.
 ///
 /// # Errors
 /// A host option or `_system_fragments` has a wrong shape.

@@ -51,7 +51,7 @@ pub(super) fn system(options: &Map<String, Value>, argument: Option<&Value>) -> 
     Some(Fragment::new("primary", "primary", body))
 }
 
-/// Returns the content of a `system` value: `None` for nil, false and blank strings, else its `Value::printed` form.
+/// Returns the content of a `system` value: `None` for nil, false and whitespace, else its `Value::printed` form.
 pub(crate) fn system_text(value: &Value) -> Option<String> {
     match value {
         Value::Null | Value::Bool(false) => None,

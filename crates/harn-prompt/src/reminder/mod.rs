@@ -47,7 +47,7 @@ pub enum ReminderError {
     /// The first argument is not a transcript.
     #[error("{0}: argument must be a transcript")]
     NotATranscript(&'static str),
-    /// There is no selector for reminders.
+    /// The selector for reminders is missing.
     #[error("{0}: at least one of id, tag, dedupe_key is required")]
     NoSelector(String),
     /// Too many providers are enabled.
@@ -199,7 +199,7 @@ pub struct Reminder {
     pub tags: Vec<String>,
     /// A newer reminder with the same key replaces pending ones.
     pub dedupe_key: Option<String>,
-    /// The number of turns after which it expires; `None` keeps it until it is cleared or removed by compaction.
+    /// The number of turns after which it expires; `None`: until it is cleared or removed by compaction.
     pub ttl_turns: Option<u64>,
     /// Whether it survives compaction.
     pub preserve_on_compact: bool,

@@ -213,7 +213,7 @@ pub struct Cleared {
 /// must match.
 ///
 /// # Errors
-/// The first argument is not a transcript, a selector is unknown or not a string, or there is none.
+/// The first argument is not a transcript, a selector is unknown or not a string, or all are missing.
 pub fn clear_reminders(transcript: &Value, selector: &Value) -> Result<Cleared, ReminderError> {
     let function = "transcript.clear_reminders";
     check_transcript(function, transcript)?;
@@ -223,7 +223,7 @@ pub fn clear_reminders(transcript: &Value, selector: &Value) -> Result<Cleared, 
 /// Like [`clear_reminders`], on behalf of another `function`, which errors name.
 ///
 /// # Errors
-/// A selector is unknown or not a string, or there is none.
+/// A selector is unknown or not a string, or all are missing.
 pub fn clear(function: &str, transcript: &Value, selector: &Value) -> Result<Cleared, ReminderError> {
     let wrong = |field: &str, expected| ReminderError::option(function, field, expected);
     let map = selector.as_object().ok_or_else(|| wrong("selector", "a dict"))?;
@@ -300,8 +300,8 @@ fn count_down(mut reminder: Reminder, lifecycle: &mut Vec<Lifecycle>) -> Option<
     Some(reminder)
 }
 
-/// Compacts reminders: decrements their remaining turns, removes expired ones, keeps the newest of those with the same
-/// key, and keeps only those with `preserve_on_compact`.
+/// Compacts reminders: decrements their remaining turns, and removes those that expired, that have a newer one with the
+/// same key, or that lack `preserve_on_compact`.
 #[must_use]
 pub fn compact(transcript: &Value) -> Survivors {
     let Survivors { transcript, reminders, mut lifecycle } = post_turn(transcript, |_| true);

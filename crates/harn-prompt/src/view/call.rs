@@ -14,7 +14,7 @@ pub struct CallHead<'a> {
     pub number: usize,
     /// The called model, such as `anthropic/claude-sonnet-4-6, turn 2 of an agent loop`.
     pub to: &'a str,
-    /// Lines about the rest of the request.
+    /// Lines about the other parts of the request.
     pub details: &'a [String],
 }
 

@@ -15,8 +15,8 @@ fn char_width(c: char) -> usize {
     }
 }
 
-/// Wraps `text` to lines of at most `columns` columns, at spaces where possible and inside words elsewhere. Line breaks
-/// and indentation are kept; an empty string is one empty line.
+/// Wraps `text` to lines of at most `columns` columns, at spaces where possible. Line breaks and indentation are
+/// preserved; an empty string is one empty line.
 pub(super) fn wrap(text: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(1);
     text.split('\n').flat_map(|line| wrap_line(line.trim_end(), columns)).collect()

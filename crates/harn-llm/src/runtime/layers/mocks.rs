@@ -101,8 +101,8 @@ impl LlmRuntime {
             }
         };
         drop(mock);
-        // Splitting into words is a demonstration for `llm_stream`; all other callers see a scripted reply in the given
-        // chunks.
+        // The generated chunks are only a demonstration for `llm_stream`; all other callers see a scripted reply in the
+        // given chunks.
         let chunks =
             if prepared.live && answer.cut { vec![answer.response.text.clone()] } else { answer.chunks };
         // Only a reply with scripted chunks can be aborted midway.

@@ -22,12 +22,12 @@ pub(super) type Sink<'a> = dyn FnMut(&StreamEvent) + 'a;
 /// Like `Sink`, but can abort the stream.
 pub(super) type Watch<'a> = dyn FnMut(&StreamEvent) -> Result<(), LlmError> + 'a;
 
-/// A source of replies: a model behind a wire format, a mock, or a layer around another provider.
+/// A source of replies: a model reached through a wire format, a mock, or a layer around another provider.
 pub(super) trait Provider {
     /// Answers a request. `watch` receives the reply as it arrives and can abort it.
     ///
     /// # Errors
-    /// There is no reply, or it must not be used.
+    /// The call has no reply, or its reply must not be used.
     async fn answer(&self, prepared: &Prepared, watch: &mut Watch<'_>) -> Result<Response, LlmError>;
 }
 
