@@ -55,7 +55,8 @@ pub struct Difference<'a> {
     pub shared_prefix: usize,
     /// Length of the second prompt minus length of the first, in bytes.
     pub byte_delta: i64,
-    /// The first fragment of the second prompt that is not part of the shared prefix.
+    /// The first fragment of the second prompt that is not part of the shared prefix, else such a fragment of the first
+    /// prompt.
     pub first_difference: Option<&'a str>,
 }
 
