@@ -1,4 +1,4 @@
-//! Tests that every parser of replies takes time linear in the size of its input, whatever the input contains.
+//! Tests that every parser of replies takes time linear in the size of its input, for every kind of input.
 //!
 //! Measured as a ratio: four times the input may take about four times the time; quadratic work would take sixteen
 //! times. The minimum of several runs is used because other programs share the machine.

@@ -8,8 +8,8 @@ const MIN_IN_ANSWERS: usize = 8;
 /// Redacts secrets in data.
 pub trait RedactData {
     /// Redacts the secret in every string of an answer, and returns whether it occurred. Answers are data that a
-    /// program processes, so secrets shorter than a key are not redacted, and neither is a string's end that looks like
-    /// the beginning of a secret.
+    /// program processes, so secrets shorter than a key are not redacted. The end of a string is not redacted either if
+    /// it only looks like the start of a secret.
     fn redact_answer(&self, answer: &mut harn_value::Data) -> bool;
 
     /// Redacts the secret in every string of a value.

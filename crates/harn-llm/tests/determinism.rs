@@ -1,5 +1,5 @@
-//! Equal calls produce equal bytes, whatever the order in which their options and tools were written, because providers
-//! cache prompts by their prefix.
+//! Equal calls produce equal bytes, independent of the order of their options and tools, because providers cache
+//! prompts by their prefix.
 use crate::support::*;
 use harn_llm::Call;
 use harn_llm::wire::encode;

@@ -12,7 +12,7 @@ pub enum Bucket {
     /// Preamble, primary block, guidance, reminders.
     #[default]
     Before,
-    /// Appendix, suffix and whatever must be at the very end.
+    /// Appendix, suffix and content that must be at the very end.
     After,
 }
 

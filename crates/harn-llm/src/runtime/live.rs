@@ -32,7 +32,7 @@ pub enum Live {
 /// scans together take linear time.
 const SMALL: usize = 4096;
 
-/// Processes a reply as it arrives and returns, in chunks, whatever is certain to be user-facing.
+/// Processes a reply as it arrives and returns, in chunks, the part that is certain to be user-facing.
 #[derive(Debug, Default)]
 pub(super) struct LiveText {
     raw: String,

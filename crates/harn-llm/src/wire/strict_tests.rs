@@ -1,5 +1,5 @@
-//! Tests that the request is valid for the provider whatever a conversation contains: random histories against the
-//! published rules of each format.
+//! Tests that the request is valid for the provider for every conversation: random histories against the published
+//! rules of each format.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! Private reasoning is never leaked: whatever the reasoning, wire format and mode, and whether or not there are text
-//! and calls, no public field, event, stream or log line repeats it.
+//! Private reasoning is never leaked: for all kinds of reasoning, wire formats and modes, with and without text and
+//! calls, no public field, event, stream or log line repeats it.
 
 use std::cell::RefCell;
 use std::rc::Rc;

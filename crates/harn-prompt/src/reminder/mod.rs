@@ -333,7 +333,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn wrong(&self, field: &str, expected: &'static str) -> ReminderError {
-        // Errors of `propagate` have their own code, whatever their origin.
+        // Errors of `propagate` have their own code for every origin.
         let code = if field == "propagate" { "HARN-RMD-005" } else { self.origin.code() };
         ReminderError::Field { function: self.function.to_owned(), code, field: field.to_owned(), expected }
     }

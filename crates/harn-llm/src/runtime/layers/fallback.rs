@@ -6,7 +6,8 @@ use crate::event::StreamEvent;
 use crate::response::Response;
 use crate::runtime::{Call, LlmRuntime, Prepared};
 
-/// Tries the routes of the fallback chain, then the provider's own fallback, when the first route has finally failed.
+/// Tries the routes of the fallback chain, then the provider's own fallback, when all attempts at the first route have
+/// failed.
 pub(super) struct FallingBack<'r, F, P> {
     pub(super) runtime: &'r LlmRuntime,
     pub(super) call: &'r Call,
