@@ -1,39 +1,40 @@
-//! The allocator of the binary: mimalloc, counting bytes for `--max-memory`.
+//! The allocator of the binary: mimalloc, with byte counts for `--max-memory`.
 //!
-//! Large blocks are the system allocator's (see `LARGE`).
+//! Large blocks come from the system allocator (see `LARGE`).
 //!
-//! mimalloc asks the system for huge pages. They make programs with much data up to a quarter faster, but a program
-//! of one line would take 12 MiB instead of 7. So they are off until something large is allocated. Large blocks of the
+//! mimalloc uses huge pages by default. They make programs with much data up to 25% faster, but raise the memory use of
+//! a one-line program from 7 to 12 MiB. So they are disabled until the first large allocation. Large blocks of the
 //! system allocator get them, too (see `HUGE`).
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A sanitizer or valgrind watches the system's allocator.
+/// Sanitizers and valgrind track the system allocator.
 #[cfg(feature = "system-allocator")]
 use System as MiMalloc;
 use harn_value::memory::{allocated, freed, large};
 #[cfg(not(feature = "system-allocator"))]
 use mimalloc::MiMalloc;
 
-/// An allocation of this many bytes means that the program has much data. It is left to the system's allocator, which grows
-/// large blocks by moving pages instead of copying them to fresh ones: a list or text that grows by doubling would
-/// otherwise have the kernel clear three times the memory that it ends with.
+/// An allocation of this size indicates a program with much data. It uses the system allocator, which grows large
+/// blocks by remapping pages instead of copying them. With copies, the kernel would clear three times the final size of
+/// a list or string that grows by doubling.
 const LARGE: usize = 1 << 20;
 
-/// Blocks that are asked for with this size or more are to lie in huge pages: the kernel hands out 2 MiB at a time then, not
-/// 4 KiB. Blocks that grow to it are not: they have room that may never be used, and would be cleared all the same.
+/// Blocks allocated with at least this size should use huge pages: the kernel then allocates 2 MiB at a time instead of
+/// 4 KiB. Blocks that grow to this size do not, because the kernel would also clear spare capacity that may never be
+/// used.
 #[cfg(all(target_os = "linux", not(feature = "system-allocator")))]
 const HUGE: usize = 4 << 20;
 
 static SMALL: AtomicBool = AtomicBool::new(true);
 
-/// Goes without huge pages for now. The loader calls it before the allocator's own initialiser, whose first touch of
-/// memory would otherwise be of huge pages already.
+/// Disables huge pages at startup. The loader calls it before mimalloc's initializer, which would otherwise allocate
+/// huge pages.
 #[cfg(target_os = "linux")]
 #[used]
-// SAFETY: the section holds pointers to functions of this type, which the C runtime calls once, in order of their
-// number, before `main`; `start_small` needs nothing of Rust's runtime.
+// SAFETY: the section contains pointers to functions of this type. The C runtime calls them once, in order of their
+// number, before `main`. `start_small` needs no Rust runtime.
 #[unsafe(link_section = ".init_array.00100")]
 static BEFORE_ALL: extern "C" fn() = {
     extern "C" fn start_small() {
@@ -43,7 +44,7 @@ static BEFORE_ALL: extern "C" fn() = {
     start_small
 };
 
-/// After a large allocation was counted: turns huge pages on, once, and lets the limit be looked at.
+/// Called after a large allocation: enables huge pages, once, and triggers a check of the memory limit.
 #[cold]
 fn grown() {
     large();
@@ -55,24 +56,24 @@ fn grown() {
 #[cfg(target_os = "linux")]
 fn huge_pages(on: bool) {
     let (off, unused): (libc::c_ulong, libc::c_ulong) = (libc::c_ulong::from(!on), 0);
-    // SAFETY: sets one flag of this process; a kernel that does not know it refuses and nothing changes.
+    // SAFETY: sets one flag of this process. A kernel without support returns an error and changes nothing.
     unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, off, unused, unused, unused) };
 }
 
-/// Elsewhere huge pages are the system's business.
+/// On other systems the kernel decides about huge pages.
 #[cfg(not(target_os = "linux"))]
 fn huge_pages(_on: bool) {}
 
-/// Asks for huge pages for a block of the system allocator that `size` was asked for, if it is there and large enough.
+/// Requests huge pages for a system allocator block of requested size `size`, if the block is non-null and large
+/// enough.
 #[cfg(all(target_os = "linux", not(feature = "system-allocator")))]
 #[inline]
 unsafe fn in_huge_pages(at: *mut u8, size: usize) -> *mut u8 {
     const PAGE: usize = 4096;
     if size >= HUGE && !at.is_null() {
-        // The whole mapping of the block: the kernel splits one of which only a part is to have them, and the allocator
-        // could not grow it in place any more.
-        // SAFETY: the block is the system allocator's. The advice changes nothing of what is in memory, and the kernel
-        // refuses it for a range that does not begin with a page.
+        // The advice covers the whole mapping. For a part of it, the kernel would split the mapping and the allocator
+        // could no longer grow it in place. SAFETY: the block belongs to the system allocator. The advice does not
+        // change the contents of memory, and the kernel rejects a range that does not start at a page boundary.
         unsafe {
             let end = at.add(libc::malloc_usable_size(at.cast()));
             let start = at.map_addr(|address| address & !(PAGE - 1));
@@ -82,26 +83,26 @@ unsafe fn in_huge_pages(at: *mut u8, size: usize) -> *mut u8 {
     at
 }
 
-/// Elsewhere they are the system's business.
+/// In other configurations the system decides about huge pages.
 #[cfg(not(all(target_os = "linux", not(feature = "system-allocator"))))]
 #[inline]
 unsafe fn in_huge_pages(at: *mut u8, _size: usize) -> *mut u8 {
     at
 }
 
-/// mimalloc that reports to [`harn_value::memory`] what each thread allocates and frees.
+/// mimalloc that reports each thread's allocations and deallocations to [`harn_value::memory`].
 pub(crate) struct Counting;
 
-// SAFETY: every call goes to mimalloc or, by the size of the block, to the system's allocator, with the same arguments. Who
-// gives a block back says its size, so it goes to where it came from. Counting touches only two thread-local cells, which
-// need no allocation themselves (they are const-initialised and have no destructor).
+// SAFETY: every call is forwarded with the same arguments to mimalloc or to the system allocator, depending on the
+// block's size. The caller passes the size when it frees a block, so the block returns to its allocator. Counting only
+// accesses two thread-local cells that never allocate (they are const-initialized and have no destructor).
 unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         allocated(layout.size());
         if layout.size() >= LARGE {
             grown();
-            // SAFETY: the caller's contract is that of both allocators.
+            // SAFETY: the caller upholds the contract of `GlobalAlloc`, which both allocators share.
             return unsafe { in_huge_pages(System.alloc(layout), layout.size()) };
         }
         // SAFETY: as above.
@@ -145,18 +146,18 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 impl Counting {
-    /// As `realloc`, where the block is large before or after.
+    /// `realloc` of a block that is large before or after.
     #[cold]
     unsafe fn realloc_large(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if layout.size() >= LARGE && size >= LARGE {
             freed(layout.size());
             allocated(size);
             grown();
-            // SAFETY: by contract; the block came from there.
+            // SAFETY: the caller upholds the contract, and the block came from the system allocator.
             return unsafe { System.realloc(at, layout, size) };
         }
-        // From one allocator to the other.
-        // SAFETY: by contract: `size` with the same alignment makes a layout, and both blocks have room for what is copied.
+        // Moves the block from one allocator to the other. SAFETY: by contract, `size` with the same alignment is a
+        // valid layout, and both blocks have room for the copied bytes.
         unsafe {
             let new = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
             if !new.is_null() {

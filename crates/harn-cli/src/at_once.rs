@@ -1,14 +1,14 @@
-//! Findings that a program runs into at once: its own error tells of them a moment later, and one telling is enough.
+//! Detects findings that the program's own run-time error would repeat immediately, so that they are reported once.
 
 use harn_syntax::Span;
 use harn_syntax::ast::{Expr, ExprKind, Program, Stmt, StmtKind};
 use harn_syntax::visit::{Visitor, walk_expr, walk_stmt};
 
-/// Builtins that take no time to speak of.
+/// Builtins with negligible run time.
 const QUICK: [&str; 8] =
     ["println", "print", "eprintln", "len", "to_string", "to_int", "json_parse", "json_stringify"];
 
-/// The statements that a program reaches without anything before them that takes its time.
+/// The program's statements that run without slow statements before them.
 pub(crate) struct AtOnce<'a>(&'a [Stmt]);
 
 impl<'a> AtOnce<'a> {
@@ -29,7 +29,7 @@ impl<'a> AtOnce<'a> {
         AtOnce(&stmts[..end])
     }
 
-    /// Whether the program reaches `place` without a condition, and without anything before it that takes its time.
+    /// Whether execution reaches `place` unconditionally, without slow code before it.
     pub(crate) fn reaches(&self, place: Span) -> bool {
         let at = self.0.partition_point(|stmt| stmt.span.end < place.end);
         let Some(stmt) = self.0.get(at).filter(|stmt| holds(stmt.span, place)) else { return false };
@@ -44,7 +44,7 @@ fn holds(span: Span, place: Span) -> bool {
     span.start <= place.start && place.end <= span.end
 }
 
-/// Looks for a branch around a place; without one, for something that takes its time.
+/// Searches for a branch around a place, or, without a place, for slow code.
 struct Look {
     place: Option<Span>,
     found: bool,

@@ -1,4 +1,4 @@
-//! The client as the host of a program.
+//! The ACP client as the host of a program.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use super::log::Log;
 use super::{protocol, updates};
 use crate::json_rpc::{Problem, Wire};
 
-/// What clients that know Harn are asked besides the requests of the protocol.
+/// Host requests beyond the protocol that are sent to clients with the Harn extensions.
 pub(super) const REQUESTS: [&str; 7] = [
     "skill/match",
     "skills/list",
@@ -30,10 +30,10 @@ pub(super) const REQUESTS: [&str; 7] = [
     "host/call",
 ];
 
-/// The option that lets a call run.
+/// Id of the permission option that allows a call.
 const ALLOW: &str = "allow";
 
-/// Questions that have no answer yet.
+/// Pending requests to the client, by id.
 type Asked = RefCell<BTreeMap<String, oneshot::Sender<std::result::Result<Json, Problem>>>>;
 
 /// The client of one session.
@@ -41,24 +41,24 @@ pub(super) struct Client {
     pub(super) wire: Arc<Wire>,
     pub(super) session: String,
     pub(super) cwd: PathBuf,
-    /// Whether the client knows the requests and updates of Harn.
+    /// Whether the client supports the requests and updates that Harn adds to the protocol.
     pub(super) extended: bool,
     /// The prompt that is being answered.
     pub(super) task: RefCell<String>,
-    /// What the program has printed and the client has not got: a line is told as a whole.
+    /// Program output that is buffered until its line is complete.
     pub(super) printed: RefCell<String>,
-    /// How often the id of a call came up: clients tell calls apart by it for the whole session.
+    /// Number of uses of each call id. Clients expect call ids that are unique within the session.
     pub(super) calls: RefCell<BTreeMap<String, u64>>,
-    /// The tools that the client has.
+    /// The tools that the client provides.
     pub(super) tools: RefCell<Vec<Value>>,
     pub(super) asked: Asked,
-    /// Where it is kept what the client was told.
+    /// The log of updates that were sent to the client.
     pub(super) log: Option<Log>,
     pub(super) count: Cell<u64>,
 }
 
 impl Client {
-    /// Asks the client something.
+    /// Sends a request to the client and waits for its answer.
     async fn ask(&self, method: &str, params: &Json) -> std::result::Result<Json, Problem> {
         self.count.set(self.count.get() + 1);
         let id = format!("{}:{}", self.session, self.count.get());
@@ -70,7 +70,7 @@ impl Client {
             .unwrap_or_else(|_| Err(protocol::problem(ErrorCode::MethodNotFound, "the client has gone")))
     }
 
-    /// As a host answers: nothing when the client does not know the method.
+    /// Sends a host request. Returns `None` if the client does not support the method.
     async fn request(&self, method: &str, params: &Json) -> Option<Result<Value>> {
         match self.ask(method, params).await {
             Ok(answer) => Some(Ok(harn_value::json::from_data(&answer))),
@@ -79,15 +79,15 @@ impl Client {
         }
     }
 
-    /// Takes an answer.
+    /// Resolves a pending request.
     pub(super) fn answered(&self, id: &str, answer: std::result::Result<Json, Problem>) {
-        // Who asked may have gone, when a deadline was over.
+        // The requester may be gone because its deadline expired.
         if let Some(waiting) = self.asked.borrow_mut().remove(id) {
             let _ = waiting.send(answer);
         }
     }
 
-    /// Tells the client what the program prints.
+    /// Sends program output to the client, line by line.
     pub(super) fn print(&self, text: &str) {
         self.printed.borrow_mut().push_str(text);
         if text.ends_with('\n') {
@@ -95,7 +95,7 @@ impl Client {
         }
     }
 
-    /// Tells the client what was printed and is no whole line.
+    /// Sends the buffered output, even if its last line is incomplete.
     pub(super) fn flush(&self) {
         let text = self.printed.take();
         if !text.is_empty() {
@@ -103,13 +103,13 @@ impl Client {
         }
     }
 
-    /// Tells the client of something in the session, behind what was printed before it.
+    /// Sends a session update after the output that was printed before it.
     fn update(&self, update: &Json) {
         self.flush();
         self.send_update(update);
     }
 
-    /// The id that the client knows a call by. One that came up before gets a number.
+    /// Returns the id under which the client knows a call. A repeated id gets a numeric suffix.
     fn call_id(&self, id: &str, begins: bool) -> String {
         let mut calls = self.calls.borrow_mut();
         let count = calls.entry(id.to_owned()).or_default();
@@ -117,7 +117,7 @@ impl Client {
         if *count > 1 { format!("{id}.{count}") } else { id.to_owned() }
     }
 
-    /// Keeps what the client has said.
+    /// Logs a prompt of the client.
     pub(super) fn heard(&self, task: &str) {
         if let Some(log) = &self.log {
             log.add(&updates::heard(task));
@@ -131,7 +131,7 @@ impl Client {
         self.wire.tell("session/update", &json!({"sessionId": self.session, "update": update}));
     }
 
-    /// Asks which tools the client has.
+    /// Asks the client for its tools.
     pub(super) async fn look_for_tools(&self) {
         if !self.extended {
             return;
@@ -142,12 +142,12 @@ impl Client {
         *self.tools.borrow_mut() = list.into_iter().flatten().map(harn_value::json::from_data).collect();
     }
 
-    /// Asks a person whether a call may run.
+    /// Asks the user for permission to run a call.
     async fn permission(&self, asked: &Json) -> Option<Result<Value>> {
         let call = &asked["toolCall"];
         let id = match call["toolCallId"].as_str() {
             Some(id) => self.call_id(id, false),
-            // A command that a program starts by itself belongs to no call of a model.
+            // A command that the program runs directly belongs to no tool call.
             None => format!("command_{}", self.count.get() + 1),
         };
         let fields = ToolCallUpdateFields::new()
@@ -165,7 +165,7 @@ impl Client {
             Ok(answer) => answer,
             Err(problem) => return Some(Err(Error::thrown(problem.message))),
         };
-        // Only the one option that says so allows the call.
+        // Only the allow option permits the call.
         let reason = match protocol::read::<RequestPermissionResponse>(&answer).map(|answer| answer.outcome) {
             Ok(RequestPermissionOutcome::Selected(chosen)) if *chosen.option_id.0 == *ALLOW => None,
             Ok(RequestPermissionOutcome::Cancelled) => Some("the prompt was cancelled".to_owned()),
@@ -180,7 +180,7 @@ impl Client {
     }
 }
 
-/// Forgets a question when nobody waits for its answer any longer.
+/// Removes a pending request when its requester is dropped.
 struct Forget<'a> {
     asked: &'a Asked,
     id: &'a str,
@@ -192,7 +192,7 @@ impl Drop for Forget<'_> {
     }
 }
 
-/// A script value as the client gets it. What has no form in JSON stands as text.
+/// Converts a script value to JSON. Values without a JSON form become strings.
 fn plain(value: &Value) -> Json {
     harn_value::json::to_data(value).unwrap_or_else(|_| value.to_string().into())
 }

@@ -1,4 +1,5 @@
-//! What the client was told in a session, kept in the project's state folder so that the session can be loaded by another process.
+//! The log of updates sent to the client in a session. It is stored in the project's state directory so that another
+//! process can load the session.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -9,16 +10,16 @@ use harn_value::Data as Json;
 /// The largest log that is read: 256 MiB.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// The log of a session: one update a line.
+/// The log of a session, with one update per line.
 #[derive(Debug)]
 pub(super) struct Log {
     path: PathBuf,
-    /// A line could not be written, so no more are: what stood behind it could not be read again.
+    /// A write failed. No more lines are written, because lines after a partial one could not be read.
     broken: Cell<bool>,
 }
 
 impl Log {
-    /// Where the log of a session lies; nothing for what is no id.
+    /// Returns the log of a session, or `None` if `id` is not a valid id.
     pub(super) fn of(cwd: &Path, id: &str) -> Option<Log> {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         let is_id = !id.is_empty() && id.len() <= 100 && id.chars().all(fits);
@@ -28,22 +29,22 @@ impl Log {
         })
     }
 
-    /// Begins a log.
+    /// Creates an empty log.
     ///
     /// # Errors
-    /// The folder cannot be written.
+    /// The directory cannot be created or the file cannot be written.
     pub(super) fn begin(&self) -> std::io::Result<()> {
         let system = Real::new();
         system.make_dirs(self.path.parent().unwrap_or(&self.path))?;
         system.append(&self.path, b"")
     }
 
-    /// Whether there is one.
+    /// Whether the log file exists.
     pub(super) fn exists(&self) -> bool {
         Real::new().is_file(&self.path)
     }
 
-    /// Adds an update.
+    /// Appends an update.
     pub(super) fn add(&self, update: &Json) {
         if self.broken.get() {
             return;
@@ -57,7 +58,7 @@ impl Log {
         }
     }
 
-    /// The updates, up to the first that was not written to its end; that and what stands behind it is cut off.
+    /// Returns the updates before the first incomplete line, and truncates the file there.
     ///
     /// # Errors
     /// The file cannot be read or truncated.

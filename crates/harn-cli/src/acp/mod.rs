@@ -1,14 +1,15 @@
-//! `harn serve acp`: a program as an agent that editors and other clients talk to over standard input and output, one
-//! JSON-RPC message a line, by the Agent Client Protocol.
+//! `harn serve acp`: serves a program as an agent to editors and other clients over standard input and output, with one
+//! JSON-RPC message per line, by the Agent Client Protocol.
 //!
-//! Messages are those of the protocol's own crate, `agent-client-protocol-schema` (`protocol.rs` reads and writes them); the
-//! transport is not that of `agent-client-protocol`, whose queue of messages to the client has no bound: a program that prints faster than
-//! its client reads would fill the memory, past the limit that it runs with, where a session here waits until its line is
-//! written. There a line that is too long or no text ends the connection, too; here it is answered, and the next one is read.
+//! Message types come from the protocol's crate, `agent-client-protocol-schema` (`protocol.rs` reads and writes them).
+//! The transport of `agent-client-protocol` is not used, for two reasons. Its queue of messages to the client is
+//! unbounded, so a program that prints faster than its client reads would exceed its memory limit; here a session waits
+//! until its line is written. And it closes the connection after a line that is too long or not UTF-8; here such a line
+//! gets an error response and the next one is read.
 //!
-//! `updates.rs` says events of loops in the protocol's words, `client.rs` is the client as the
-//! program's host, `session.rs` runs the program in a thread of its own, once for each prompt, `log.rs` keeps what was told for
-//! whoever loads the session later. Here messages are read and handed to the session they are for.
+//! This module reads messages and routes them to their sessions. `updates.rs` converts events of loops to updates of
+//! the protocol, `client.rs` makes the client the program's host, `session.rs` runs the program on its own thread, once
+//! per prompt, and `log.rs` stores the updates so that the session can be loaded later.
 
 mod client;
 mod log;
@@ -39,13 +40,13 @@ use log::Log;
 use protocol::problem;
 use session::{Command, Handle, Start};
 
-/// The methods of the protocol.
+/// The method names of the protocol.
 const NAMES: AgentMethodNames = AGENT_METHOD_NAMES;
 
-/// How long sessions may take to end when the client has gone.
+/// How long sessions may take to end after the client disconnects.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What a client may tell the program besides the methods of the protocol.
+/// Notifications from the client to the program that Harn adds to the protocol.
 const NOTIFICATIONS: [&str; 6] = [
     "session/input",
     "user_message",
@@ -55,7 +56,7 @@ const NOTIFICATIONS: [&str; 6] = [
     "skills/update",
 ];
 
-/// Serves a program; gives the exit code.
+/// Serves a program and returns the exit code.
 pub(crate) fn serve(args: AcpArgs) -> u8 {
     let log = Arc::new(crate::logs::Log::new(args.operation.log_format));
     let fail = |why: &str| {
@@ -73,7 +74,7 @@ pub(crate) fn serve(args: AcpArgs) -> u8 {
     };
     let traffic = ModelTraffic { replies: args.llm_mock, ..ModelTraffic::default() };
     let mut options = program::RunOptions { traffic: traffic.clone(), ..Default::default() };
-    // A program that cannot run is told here, not to somebody who opens a session.
+    // Report a program that cannot run at startup, before a client opens a session.
     let system = std::rc::Rc::new(Real::new());
     if let Err(end) = program::prepare(&Program::of(&args.file, text.clone()), &mut options, system, |_| ()) {
         if let (_, Err(failure)) = end.settle() {
@@ -102,10 +103,10 @@ pub(crate) fn serve(args: AcpArgs) -> u8 {
     0
 }
 
-/// The folder that a session is to work in.
+/// Validates the working directory of a session and returns it.
 ///
 /// # Errors
-/// There is no such folder, or the client wants something for the session that programs cannot have.
+/// The directory does not exist, or the client requests a session feature that is not supported.
 fn folder(
     method: &str,
     cwd: PathBuf,
@@ -138,7 +139,7 @@ fn folder(
     Ok((cwd, servers))
 }
 
-/// The entry of a server that the client names.
+/// Converts a server of the client to a configuration entry.
 fn server(named: &McpServer) -> Result<Json, String> {
     let McpServer::Stdio(server) = named else {
         return Err("only servers over standard input and output are supported".to_owned());
@@ -158,7 +159,7 @@ struct Server {
 }
 
 impl Server {
-    /// Takes one line.
+    /// Handles one line from the client.
     fn take(&mut self, line: &str) {
         let message: Json = match serde_json::from_str(line) {
             Ok(message) => message,
@@ -191,7 +192,7 @@ impl Server {
                 Ok(Some(result)) => self.wire.answer(&id, Ok(result)),
                 Err(problem) => self.wire.answer(&id, Err(problem)),
             },
-            // Nobody waits for an answer: what is wrong is told to whoever runs the server.
+            // Notifications have no response, so errors are logged.
             None => {
                 if let Err(problem) = self.notification(method, params) {
                     let text = format!("warning: {method}: {}", problem.message);
@@ -201,7 +202,7 @@ impl Server {
         }
     }
 
-    /// Answers a request; nothing when a session is going to.
+    /// Handles a request. Returns `None` if a session will send the response later.
     fn request(&mut self, id: &Json, method: &str, params: &Json) -> Result<Option<Json>, Problem> {
         if method == NAMES.initialize {
             return self.initialize(protocol::params(method, params)?).map(Some);
@@ -244,7 +245,7 @@ impl Server {
             .load_session(true)
             .prompt_capabilities(PromptCapabilities::new().embedded_context(true))
             .meta(Meta::from_iter([("harn".to_owned(), own.into())]));
-        // A client of another version is offered the one that is spoken.
+        // A client with another version is offered the supported one.
         let answer = InitializeResponse::new(ProtocolVersion::V1)
             .agent_capabilities(capabilities)
             .agent_info(Implementation::new("harn", env!("CARGO_PKG_VERSION")).title("Harn"));
@@ -274,7 +275,7 @@ impl Server {
         Ok(Json::lossy(&NewSessionResponse::new(id)))
     }
 
-    /// Goes on with a session of another process: the client is told what it was told then.
+    /// Loads a session of another process and replays its updates to the client.
     fn load(&mut self, asked: LoadSessionRequest) -> Result<Json, Problem> {
         let wrong = |why: String| problem(ErrorCode::InvalidParams, format!("session/load: {why}"));
         let LoadSessionRequest { cwd, additional_directories: more, mcp_servers, system_prompt, .. } = asked;
@@ -319,14 +320,14 @@ impl Server {
                 let command = Command::Tell { method: method.to_owned(), params: params.clone() };
                 self.session(id)?.send(command);
             }
-            // Those of the protocol that an agent need not know begin so.
+            // The protocol lets agents ignore notifications with these prefixes.
             _ if method.starts_with("$/") || method.starts_with('_') => {}
             _ => return Err(problem(ErrorCode::MethodNotFound, "unknown notification")),
         }
         Ok(())
     }
 
-    /// Hands an answer to the session that asked: the id of its question begins with the session's.
+    /// Routes an answer to the session that sent the request. The id of a request begins with its session's id.
     fn route_answer(&self, id: &Json, message: &Json) {
         let session = id.as_str().and_then(|id| self.sessions.get(id.split_once(':')?.0));
         let (Some(session), Some(id)) = (session, id.as_str()) else {
@@ -343,7 +344,7 @@ impl Server {
         session.send(Command::Answer { id: id.to_owned(), answer });
     }
 
-    /// The client has gone.
+    /// Ends all sessions after the client disconnected.
     fn end(self) {
         let sessions: Vec<Handle> = self.sessions.into_values().collect();
         for session in &sessions {

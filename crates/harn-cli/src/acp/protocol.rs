@@ -1,4 +1,4 @@
-//! Messages as the protocol's own crate has them: what clients send is read into its types, what they get is written from them.
+//! Conversion of messages from and to the types of the protocol's crate.
 
 use agent_client_protocol_schema::v1::{Error, ErrorCode};
 use harn_value::Data as Json;
@@ -6,12 +6,12 @@ use serde::de::DeserializeOwned;
 
 use crate::json_rpc::Problem;
 
-/// Why a request has no result, with one of the protocol's codes.
+/// Creates an error with one of the protocol's codes.
 pub(super) fn problem(code: ErrorCode, message: impl Into<String>) -> Problem {
     Problem::new(i32::from(code).into(), message)
 }
 
-/// Reads the error of an answer.
+/// Reads the error of a response.
 pub(super) fn error_of(given: &Json) -> Problem {
     match given.clone().read::<Error>() {
         Ok(error) => problem(error.code, error.message),
@@ -22,12 +22,12 @@ pub(super) fn error_of(given: &Json) -> Problem {
     }
 }
 
-/// Reads what a message holds.
+/// Deserializes a message.
 ///
 /// # Errors
-/// What does not fit, with its place: `` `prompt[0]`: missing field `text` ``.
+/// The first mismatch and its location: `` `prompt[0]`: missing field `text` ``.
 pub(super) fn read<T: DeserializeOwned>(given: &Json) -> Result<T, String> {
-    // A list would be read as the fields in their order.
+    // serde would read an array as the fields in order.
     if !given.is_object() {
         return Err(format!("there must be an object, got {}", given.type_name()));
     }
@@ -38,10 +38,10 @@ pub(super) fn read<T: DeserializeOwned>(given: &Json) -> Result<T, String> {
     })
 }
 
-/// Reads the parameters of a method.
+/// Deserializes the parameters of a method.
 ///
 /// # Errors
-/// What does not fit, with the method and the place.
+/// The first mismatch, with the method and the location.
 pub(super) fn params<T: DeserializeOwned>(method: &str, given: &Json) -> Result<T, Problem> {
     read(given).map_err(|why| problem(ErrorCode::InvalidParams, format!("{method}: {why}")))
 }

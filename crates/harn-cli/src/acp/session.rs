@@ -1,4 +1,4 @@
-//! A session: a machine in a thread of its own, in which the program runs once for each prompt.
+//! A session: a VM on its own thread that runs the program once per prompt.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -25,37 +25,37 @@ use crate::json_rpc::{Problem, Wire};
 use crate::logs;
 use crate::program::{self, Prepared, Program, RunOptions};
 
-/// What every session is started with.
+/// The settings shared by all sessions.
 #[derive(Clone)]
 pub(super) struct Start {
     pub(super) file: PathBuf,
     pub(super) text: String,
     pub(super) traffic: ModelTraffic,
-    /// Whether the client knows the requests and updates of Harn.
+    /// Whether the client supports the requests and updates that Harn adds to the protocol.
     pub(super) extended: bool,
-    /// The MCP servers that the client names, as JSON.
+    /// The MCP servers of the client, as JSON.
     pub(super) servers: String,
     pub(super) health: Arc<Health>,
     pub(super) log: Arc<logs::Log>,
 }
 
-/// What a session is told.
+/// A command to a session.
 pub(super) enum Command {
     /// Run the program for a prompt, and answer the request with this id.
     Prompt { id: Json, task: String },
-    /// The client says something to the loops that run.
+    /// Forward a message of the client to the running loops.
     Tell { method: String, params: Json },
-    /// The client has answered a question.
+    /// Deliver the client's answer to a request.
     Answer { id: String, answer: Result<Json, Problem> },
-    /// End.
+    /// End the session.
     Close,
 }
 
-/// Whether a prompt is being answered, and how to stop that.
+/// Whether a prompt is running, and how to stop it.
 #[derive(Default)]
 struct State {
     busy: bool,
-    /// The client wants no answer any longer.
+    /// The client cancelled the prompt.
     cancelled: bool,
     interrupt: Option<Interrupt>,
 }
@@ -66,7 +66,7 @@ fn lock(state: &Shared) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A session from outside of its thread.
+/// The handle of a session, used outside of its thread.
 pub(super) struct Handle {
     commands: UnboundedSender<Command>,
     state: Shared,
@@ -108,18 +108,18 @@ impl Handle {
         Handle { commands, state, thread }
     }
 
-    /// Sends a command. A session that has ended takes none.
+    /// Sends a command. Has no effect after the session has ended.
     pub(super) fn send(&self, command: Command) {
         let _ = self.commands.send(command);
     }
 
-    /// Makes the session busy; false when it is.
+    /// Marks the session as busy. Returns false if it already is.
     pub(super) fn begin(&self) -> bool {
         let mut state = lock(&self.state);
         !std::mem::replace(&mut state.busy, true)
     }
 
-    /// Stops what runs.
+    /// Cancels the running prompt.
     pub(super) fn cancel(&self) {
         let mut state = lock(&self.state);
         if state.busy {
@@ -130,13 +130,13 @@ impl Handle {
         }
     }
 
-    /// Whether its thread has ended.
+    /// Whether the session's thread has ended.
     pub(super) fn is_over(&self) -> bool {
         self.thread.is_finished()
     }
 }
 
-/// The world of a session: the client's folder, and what is printed is said to the client.
+/// The system of a session: the working directory comes from the client, and program output goes to the client.
 struct SessionSystem {
     real: Real,
     client: Rc<Client>,
@@ -166,7 +166,7 @@ impl Layer for SessionSystem {
         Ok(())
     }
 
-    // Standard input belongs to the protocol.
+    // Standard input carries the protocol.
     fn read_line(&self) -> Waiting<'static, io::Result<Option<String>>> {
         Box::pin(std::future::ready(Ok(None)))
     }
@@ -201,9 +201,9 @@ async fn serve(start: &Start, client: &Rc<Client>, state: &Shared, mut commands:
                                     command = commands.recv(), if !closed => match command {
                                         Some(Command::Answer { id, answer }) => client.answered(&id, answer),
                                         Some(Command::Tell { method, params }) => tell(prepared, &method, &params),
-                                        // It is refused while one runs.
+                                        // Prompts are rejected while one is running.
                                         Some(Command::Prompt { .. }) => {}
-                                        // It was interrupted before: its cleanup runs to the end.
+                                        // The run was interrupted before; its cleanup runs to the end.
                                         Some(Command::Close) | None => closed = true,
                                     },
                                     ended = &mut run => break ended,
@@ -235,10 +235,10 @@ async fn serve(start: &Start, client: &Rc<Client>, state: &Shared, mut commands:
     }
 }
 
-/// The method in metrics.
+/// The name of the method in metrics.
 const PROMPT: &str = "session/prompt";
 
-/// Counts a prompt that was answered.
+/// Records metrics of a completed prompt.
 fn count(
     start: &Start,
     begun: Duration,
@@ -258,7 +258,7 @@ fn count(
     start.health.used(now.minus(std::mem::replace(used, now)));
 }
 
-/// The machine of the session with the program in it; it is made at the first prompt.
+/// Returns the session's VM with the loaded program. Creates it for the first prompt.
 fn ready<'a>(
     start: &Start,
     client: &Rc<Client>,
@@ -285,7 +285,7 @@ fn ready<'a>(
         attach_host(&made.vm, client.clone());
         harn_runtime::add_client_servers(&made.vm, &start.servers)?;
         if client.log.is_some() {
-            // What the loops of the session say to each other is there when it is loaded.
+            // Persist the sessions of the program's loops so that they are available after a load.
             keep_sessions_of(&made.vm, &client.session);
         }
         for (method, params) in early.drain(..) {
@@ -302,7 +302,7 @@ fn tell(prepared: &Prepared, method: &str, params: &Json) {
     }
 }
 
-/// Runs the program for a prompt; gives the message of an error, and whether it was stopped.
+/// Runs the program for a prompt. An error has a message and whether the run was stopped.
 async fn answer(prepared: &Prepared, client: &Client, task: &str) -> Result<(), (String, bool)> {
     client.look_for_tools().await;
     match prepared.run(None, Value::str(task)).await {
@@ -319,7 +319,7 @@ async fn answer(prepared: &Prepared, client: &Client, task: &str) -> Result<(), 
     }
 }
 
-/// What the client is answered.
+/// Builds the response to a prompt.
 fn settle(prepared: &Prepared, state: &Shared, ended: &Result<(), (String, bool)>) -> Result<Json, Problem> {
     let stopped = lock(state).cancelled || prepared.vm.interrupt().is_set();
     let reason = match ended {

@@ -1,4 +1,4 @@
-//! Prompts as a program takes them, and events of loops as the client is told of them.
+//! Conversion of prompts to program input, and of loop events to session updates.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use agent_client_protocol_schema::v1::{
 };
 use harn_value::Data as Json;
 
-/// Updates that the protocol does not know; only clients that ask for them get them.
+/// Updates that Harn adds to the protocol. Only clients that request them receive them.
 pub(super) const OWN: [&str; 18] = [
     "turn_start",
     "turn_end",
@@ -30,10 +30,10 @@ pub(super) const OWN: [&str; 18] = [
     "worker_update",
 ];
 
-/// The text of a prompt: its text blocks, links and embedded texts, with blank lines between.
+/// Converts a prompt to a string: its text blocks, links and embedded resources, separated by empty lines.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A content block is not supported.
 pub(super) fn prompt_text(prompt: &[ContentBlock]) -> Result<String, String> {
     let mut parts = Vec::new();
     for block in prompt {
@@ -63,12 +63,12 @@ pub(super) fn prompt_text(prompt: &[ContentBlock]) -> Result<String, String> {
     if text.trim().is_empty() { Err("the prompt is empty".to_owned()) } else { Ok(text) }
 }
 
-/// Something that is said for people.
+/// An agent message.
 pub(super) fn said(text: &str) -> Json {
     Json::lossy(&SessionUpdate::AgentMessageChunk(chunk(text)))
 }
 
-/// What the client has said, for one that is told it again.
+/// A user message, for replay to a client that loads the session.
 pub(super) fn heard(text: &str) -> Json {
     Json::lossy(&SessionUpdate::UserMessageChunk(chunk(text)))
 }
@@ -77,7 +77,7 @@ fn chunk(text: &str) -> ContentChunk {
     ContentChunk::new(ContentBlock::from(text))
 }
 
-/// How often the id of each call came up in updates.
+/// Counts the uses of each call id in the updates.
 pub(super) fn calls_in(updates: &[Json]) -> BTreeMap<String, u64> {
     let mut calls = BTreeMap::new();
     for id in
@@ -92,8 +92,8 @@ pub(super) fn calls_in(updates: &[Json]) -> BTreeMap<String, u64> {
     calls
 }
 
-/// An event of a loop as an update; nothing for one that the client does not know. `known_as` says by which id the client knows
-/// a call, and is told whether it begins.
+/// Converts a loop event to an update. Returns `None` for an event that the client does not support. `known_as` returns
+/// the client's id of a call; its second argument is whether the call begins.
 pub(super) fn update(event: &Json, extended: bool, known_as: impl Fn(&str, bool) -> String) -> Option<Json> {
     let text = |key: &str| event[key].as_str().unwrap_or_default();
     let kind = text("type");
@@ -129,7 +129,7 @@ pub(super) fn update(event: &Json, extended: bool, known_as: impl Fn(&str, bool)
     }))
 }
 
-/// What is sent as it is; nothing for null.
+/// Converts a JSON value unchanged; null becomes `None`.
 pub(super) fn given(data: &Json) -> Option<serde_json::Value> {
     (!data.is_null()).then(|| data.clone().into())
 }
@@ -143,12 +143,12 @@ fn status(word: &str) -> ToolCallStatus {
     }
 }
 
-/// The kind that the annotations of a tool name.
+/// Parses the tool kind in a tool's annotations.
 fn tool_kind(word: &str) -> ToolKind {
     Json::from(word).read().unwrap_or_default()
 }
 
-/// The entries of a plan; a word that the protocol does not know is the usual one.
+/// Converts the entries of a plan. Unknown values become the default.
 fn entries(given: &Json) -> Vec<PlanEntry> {
     let list = given.as_array().into_iter().flatten();
     list.map(|entry| {

@@ -1,4 +1,4 @@
-//! `harn bench FILE`: how long a program takes.
+//! `harn bench FILE`: measures the run time of a program.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use crate::args::BenchArgs;
 use crate::program::{self, End, Failure, Program, RunOptions};
 use crate::style::Colour;
 
-/// One run: its time, and what its model calls add up to.
+/// The time and model usage of one run.
 struct Run {
     time: Duration,
     models: Models,
 }
 
-/// What model calls add up to.
+/// Total usage of model calls.
 #[derive(Clone, Copy, Default)]
 struct Models {
     calls: usize,
@@ -29,7 +29,7 @@ struct Models {
     cost_usd: f64,
 }
 
-/// Runs a program several times and shows the times; 1 if it fails.
+/// Runs a program several times and prints the times. Returns 1 if it fails.
 pub(crate) fn bench(args: &BenchArgs) -> u8 {
     let failed = |text: &str| {
         eprintln!("{}", harn_syntax::error_line(text));
@@ -62,7 +62,7 @@ pub(crate) fn bench(args: &BenchArgs) -> u8 {
     }
 }
 
-/// Runs the program in a machine of its own. Only the run is timed, not what is done to prepare it.
+/// Runs the program in its own VM. Preparation is not timed.
 fn once(args: &BenchArgs, program: &Program) -> Result<Run, Failure> {
     let mut options = RunOptions {
         argv: args.args.clone(),
@@ -101,7 +101,7 @@ fn unable(text: &str) -> Failure {
     Failure { code: "not_run", message: text.to_owned(), problems: Vec::new() }
 }
 
-/// The machine, without the program's output.
+/// The system with the program's output discarded.
 struct Quiet(Real);
 
 impl Layer for Quiet {
@@ -114,7 +114,7 @@ impl Layer for Quiet {
     }
 }
 
-/// The shortest, the mean, the longest and all times, in milliseconds.
+/// Returns the minimum, mean, maximum and total time in milliseconds.
 fn times(runs: &[Run]) -> [f64; 4] {
     let all = || runs.iter().map(|run| run.time.as_secs_f64() * 1000.0);
     let total: f64 = all().sum();

@@ -1,4 +1,4 @@
-//! `harn check FILE...`: syntax, names and other findings, without running anything.
+//! `harn check FILE...`: checks syntax, names and types without running programs.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::args::{self, CheckArgs};
 use crate::findings::{self, Findings, Manifests, Wording};
 use crate::program::Program;
 
-/// Checks files; 1 if there was an error.
+/// Checks files. Returns 1 if there is an error.
 pub(crate) fn check(args: &CheckArgs) -> u8 {
     if args.provider_matrix {
         if !args.targets.is_empty() || args.workspace || args.fix {
@@ -61,12 +61,12 @@ pub(crate) fn check(args: &CheckArgs) -> u8 {
     findings::report(&files, &wording, args.json)
 }
 
-/// Writes what programs without errors are made of.
+/// Writes the bundles of programs without errors.
 fn bundles(paths: &[PathBuf], args: &CheckArgs) -> u8 {
     let mut manifests = Manifests::new(Severity::Error);
     let mut rows = Vec::new();
     for path in paths.iter().filter(|path| !findings::is_template(path)) {
-        // What cannot be read, or parsed, is among the findings.
+        // Unreadable files and syntax errors are already among the findings.
         let Ok(text) = findings::read_text(path) else { continue };
         let program = Program::of(path, text);
         let settings = settings_of(&program, args, &mut manifests);
@@ -82,7 +82,7 @@ fn bundles(paths: &[PathBuf], args: &CheckArgs) -> u8 {
     super::providers::print(&super::providers::envelope(&json!({"bundles": rows})))
 }
 
-/// What the manifest and the command line say of how a program is checked.
+/// Combines the check settings of the manifest and the command line.
 fn settings_of(program: &Program, args: &CheckArgs, manifests: &mut Manifests) -> Settings {
     let mut settings = manifests.settings(program.dir());
     settings.preflight = args.preflight.unwrap_or(settings.preflight);
@@ -93,10 +93,10 @@ fn settings_of(program: &Program, args: &CheckArgs, manifests: &mut Manifests) -
     settings
 }
 
-/// The targets that were named, and those of the workspace.
+/// Returns the targets on the command line and those of the workspace.
 ///
 /// # Errors
-/// There is nothing to check.
+/// There are no targets.
 fn targets(args: &CheckArgs) -> Result<Vec<PathBuf>, &'static str> {
     let mut targets = args.targets.clone();
     if args.workspace {
@@ -105,7 +105,7 @@ fn targets(args: &CheckArgs) -> Result<Vec<PathBuf>, &'static str> {
         if Settings::manifest(&Real::new(), dir).is_none() {
             return Err("--workspace could not find a harn.toml walking up from the target(s)");
         }
-        // What is wrong with the manifest is told with the files.
+        // Manifest errors are reported with the files.
         let (settings, _) = Settings::find(&Real::new(), dir);
         if settings.pipelines.is_empty() {
             return Err("--workspace requires `[workspace].pipelines` in the nearest harn.toml");
@@ -142,7 +142,7 @@ fn check_file(
             settings.host_operations.extend(operations.iter().cloned());
             let check = |program: &Program| {
                 let mut problems = program.check(&settings, quiet);
-                // A text that cannot be read has been told.
+                // Unreadable files are already reported.
                 let violations =
                     if args.invariants { program.violations().unwrap_or_default() } else { Vec::new() };
                 problems.extend(violations.iter().map(|violation| program.of_located(violation.located())));
@@ -151,7 +151,7 @@ fn check_file(
             let mut problems = check(&program);
             let mut fixed = 0;
             if args.fix && path.as_os_str() != "-" {
-                // The fixes of rules are for `harn lint`.
+                // Fixes of lint rules are applied by `harn lint`.
                 let operators = |program: &Program| {
                     let mut found = check(program);
                     found.retain(|problem| problem.diagnostic.code == "E0203");

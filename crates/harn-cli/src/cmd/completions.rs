@@ -1,4 +1,4 @@
-//! `harn completions SHELL`: a completion script on standard output.
+//! `harn completions SHELL`: prints a shell completion script.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use crate::args::Cli;
 pub(crate) fn completions(shell: clap_complete::Shell) -> u8 {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "harn", &mut script);
-    // A closed pipe is the reader's choice, not an error.
+    // The reader may close the pipe; that is not an error.
     let _ = crate::out::Out.write_all(&script);
     0
 }

@@ -1,4 +1,4 @@
-//! `harn config show`: the effective configuration, and where each value comes from.
+//! `harn config show`: prints the effective configuration and the source of each value.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,27 +15,27 @@ use crate::{program, table, variables};
 /// The largest file that is read.
 const MAX_FILE: u64 = 16 << 20;
 
-/// Runs the command; gives the exit code.
+/// Runs the command and returns the exit code.
 pub(crate) fn config(command: &ConfigCommand) -> u8 {
     match command {
         ConfigCommand::Show { json } => show(shown(), *json),
     }
 }
 
-/// A value and where it comes from.
+/// A value and its source.
 struct Entry {
     name: String,
     value: String,
     source: String,
 }
 
-/// The files and variables that configure Harn here.
+/// The files and environment variables that configure Harn.
 struct Sources {
     entries: Vec<Entry>,
-    /// The values of the manifest by the paths of their keys, and its path.
+    /// Path of the manifest, and its values by key path.
     manifest: BTreeMap<String, String>,
     manifest_path: String,
-    /// The same of the user's file of providers and models.
+    /// Path of the user's file of providers and models, and its values by key path.
     user: BTreeMap<String, String>,
     user_path: String,
 }
@@ -90,8 +90,8 @@ impl Sources {
 
     fn add(&mut self, name: &str, value: impl Into<String>, source: impl Into<String>) {
         let (name, mut value) = (name.to_owned(), value.into());
-        // `api_key` holds a key, and `auth_env` the name of the variable with one.
-        // `max_tokens` is a number and no secret.
+        // `api_key` contains a key; `auth_env` contains only the name of a variable. `max_tokens` is a number, not a
+        // secret.
         let is_number = name.contains('.') && value.parse::<f64>().is_ok();
         if is_secret_variable(&name.replace(['.', '-'], "_")) && !name.ends_with("_env") && !is_number {
             "(hidden)".clone_into(&mut value);
@@ -99,9 +99,9 @@ impl Sources {
         self.entries.push(Entry { name, value, source: source.into() });
     }
 
-    /// A setting of the manifest with its default.
+    /// Adds a manifest setting with its default.
     fn setting(&mut self, name: &str, default: &str) {
-        // Dashes are accepted for underscores.
+        // Keys may use dashes in place of underscores.
         let found = self.manifest.keys().find(|key| key.replace('-', "_") == name).cloned();
         match found.and_then(|key| self.manifest.remove(&key)) {
             Some(value) => self.add(name, value, self.manifest_path.clone()),
@@ -145,7 +145,7 @@ impl Sources {
         Ok(())
     }
 
-    /// The provider and the model of calls that name none.
+    /// Adds the default provider and model.
     fn models(&mut self) {
         let set = |name: &str| Real::new().env(name).filter(|value| !value.is_empty());
         let of_manifest = self.manifest.remove("llm.default_provider");
@@ -174,7 +174,7 @@ impl Sources {
         }
     }
 
-    /// All other values of the files. The manifest takes precedence over the user's file.
+    /// Adds all other values of the files. The manifest takes precedence over the user's file.
     fn others(&mut self) {
         let (manifest, user) = (std::mem::take(&mut self.manifest), std::mem::take(&mut self.user));
         for (key, value) in user {
@@ -188,7 +188,7 @@ impl Sources {
         }
     }
 
-    /// The variables of Harn that are set.
+    /// Adds the environment variables of Harn that are set.
     fn environment(&mut self) {
         for name in variables::known(Real::variable_names()) {
             let value = Real::new().env(&name).unwrap_or_default();
@@ -200,7 +200,7 @@ impl Sources {
     }
 }
 
-/// Whether a path of keys is in a table.
+/// Whether a key path is in a table.
 fn is_below(key: &str, table: &str) -> bool {
     key.strip_prefix(table).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }

@@ -1,25 +1,25 @@
-//! Times that come again: multiples of an interval since 1970, or as `cron` writes them: minute, hour, day of the month, month, day
-//! of the week, in UTC.
+//! Schedules: multiples of an interval since 1970, or the five fields of `cron` (minute, hour, day of the month, month,
+//! day of the week) in UTC.
 
-/// Minutes of a day.
+/// Minutes per day.
 const DAY: i64 = 24 * 60;
 
-/// So many days are looked at: a 29th of February on a certain day of the week comes within 40 years.
+/// Number of days that are searched. Any combination of 29 February and a day of the week occurs within 40 years.
 const DAYS: i64 = 366 * 41;
 
-/// Times that come again.
+/// A schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Schedule {
-    /// The multiples of so many milliseconds.
+    /// The multiples of this number of milliseconds.
     Interval(i64),
     Calendar(Calendar),
 }
 
 impl Schedule {
-    /// Reads an interval such as `5m`, five fields, or one of `@hourly`, `@daily`, `@weekly` and `@monthly`.
+    /// Parses an interval such as `5m`, five fields, or `@hourly`, `@daily`, `@weekly` or `@monthly`.
     ///
     /// # Errors
-    /// What is wrong, and what is expected.
+    /// The problem and the expected form.
     pub(crate) fn parse(text: &str) -> Result<Schedule, String> {
         let Ok(interval) = crate::args::parse_time(text.trim()) else {
             return Calendar::parse(text).map(Schedule::Calendar);
@@ -30,7 +30,7 @@ impl Schedule {
             .ok_or_else(|| format!("expected an interval of whole seconds, from 1s to 366d, got '{text}'"))
     }
 
-    /// The first of its times after one, both in milliseconds since 1970.
+    /// Returns the first time after `ms`. Both are in milliseconds since 1970.
     pub(crate) fn after(&self, ms: i64) -> Option<i64> {
         match self {
             Schedule::Interval(interval) => (ms.div_euclid(*interval) + 1).checked_mul(*interval),
@@ -39,7 +39,7 @@ impl Schedule {
     }
 }
 
-/// Times by the calendar.
+/// A schedule of five `cron` fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Calendar {
     minutes: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Calendar {
     days: u64,
     months: u64,
     weekdays: u64,
-    /// Whether both kinds of days are named: then one of them is enough.
+    /// Both kinds of days are restricted. Then a day matches if either kind matches.
     either: bool,
 }
 
@@ -56,10 +56,10 @@ const MONTHS: [&str; 12] =
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
 impl Calendar {
-    /// Reads five fields, or one of `@hourly`, `@daily`, `@weekly` and `@monthly`.
+    /// Parses five fields, or `@hourly`, `@daily`, `@weekly` or `@monthly`.
     ///
     /// # Errors
-    /// What is wrong, and what is expected.
+    /// The problem and the expected form.
     fn parse(text: &str) -> Result<Calendar, String> {
         let plain = match text.trim() {
             "@hourly" => "0 * * * *",
@@ -75,7 +75,7 @@ impl Calendar {
             ));
         };
         let mut weekdays = set("weekday", weekday, 0, 7, &WEEKDAYS)?;
-        // Sunday has two numbers.
+        // Sunday is both 0 and 7.
         weekdays |= weekdays >> 7 & 1;
         let schedule = Calendar {
             minutes: set("minute", minute, 0, 59, &[])?,
@@ -91,7 +91,7 @@ impl Calendar {
         }
     }
 
-    /// The first of its times after one, both in milliseconds since 1970.
+    /// Returns the first time after `ms`. Both are in milliseconds since 1970.
     fn after(&self, ms: i64) -> Option<i64> {
         let minute = ms.div_euclid(60_000) + 1;
         let today = minute.div_euclid(DAY);
@@ -104,7 +104,7 @@ impl Calendar {
         })
     }
 
-    /// Whether a day is one of its days, counted from 1970-01-01.
+    /// Whether the schedule includes a day, given as days since 1970-01-01.
     fn has_day(&self, day: i64) -> bool {
         let Ok(at) = jiff::Timestamp::from_second(day * DAY * 60) else { return false };
         let date = at.to_zoned(jiff::tz::TimeZone::UTC).date();
@@ -115,7 +115,7 @@ impl Calendar {
     }
 }
 
-/// The numbers of a field, as bits.
+/// Parses a field to a bit set of its numbers.
 fn set(what: &str, field: &str, low: u32, high: u32, names: &[&str]) -> Result<u64, String> {
     let mut bits = 0;
     for part in field.split(',') {
@@ -127,7 +127,7 @@ fn set(what: &str, field: &str, low: u32, high: u32, names: &[&str]) -> Result<u
         let number = |text: &str| {
             let named = names.iter().position(|name| text.eq_ignore_ascii_case(name));
             let number = match named {
-                // Months are counted from 1, days of the week from 0.
+                // Months start at 1, days of the week at 0.
                 Some(at) => u32::try_from(at).ok().map(|at| at + low),
                 None => text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit())),
             };

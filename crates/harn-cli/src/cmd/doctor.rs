@@ -1,5 +1,5 @@
-//! `harn doctor`: whether everything that programs of a project need is there. It changes nothing, and shows the names of
-//! keys, never keys.
+//! `harn doctor`: checks the environment of a project. It changes nothing, and prints the names of keys but not their
+//! values.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -21,17 +21,17 @@ use crate::args::DoctorArgs;
 use crate::program;
 use crate::style::Colour;
 
-/// The largest manifest and lock file that is read.
+/// The largest manifest or lock file that is read.
 const MAX_FILE: u64 = 16 << 20;
 
-/// Runs of each status that are examined.
+/// Number of runs of each status that are examined.
 const MAX_RUNS: usize = 1_000;
 
-/// After this time in the queue a run is stuck, and after this time without an entry in its journal.
+/// A run that is queued, or does not write to its journal, for longer than this is reported as stuck.
 const STUCK_MS: i64 = 600_000;
 const SILENT_MS: i64 = 3_600_000;
 
-/// What came of a check.
+/// The result of a check.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Status {
     Fine,
@@ -51,14 +51,14 @@ impl Status {
     }
 }
 
-/// A check that was made.
+/// A check with its result.
 struct Finding {
     status: Status,
     check: &'static str,
     detail: String,
 }
 
-/// Makes all checks; 1 if one failed.
+/// Performs all checks. Returns 1 if one failed.
 pub(crate) fn doctor(args: &DoctorArgs) -> u8 {
     let findings = Doctor::new().examine(args);
     let failed = findings.iter().any(|finding| finding.status == Status::Failed);
@@ -85,10 +85,10 @@ fn line(finding: &Finding) -> String {
 
 struct Doctor {
     system: Rc<dyn System>,
-    /// What the runtime says on standard error.
+    /// Output of the runtime on standard error.
     said: Rc<RefCell<String>>,
     here: PathBuf,
-    /// The folder of the manifest, and its text.
+    /// The directory of the manifest, and its content.
     project: Option<(PathBuf, Result<String, String>)>,
     findings: Vec<Finding>,
 }
@@ -195,7 +195,7 @@ impl Doctor {
         }
     }
 
-    /// Looks at the providers of models; gives the one that is asked by default, when it can be.
+    /// Checks the model providers. Returns the default provider if it is usable.
     fn providers(&mut self) -> Option<String> {
         let vm = program::session_vm(self.system.clone());
         let all = list_providers(&llm_runtime_at(&vm, &self.here));
@@ -212,7 +212,7 @@ impl Doctor {
             true => "no provider has a key".to_owned(),
             false => format!("keys are set for {}", with_keys.join(", ")),
         };
-        // One without an endpoint answers in this process.
+        // A provider without an endpoint runs in this process.
         let is_here = |row: &Value| text(&row["api"]).is_empty();
         let chosen = self.system.env("HARN_LLM_PROVIDER");
         if let Some(row) = all.iter().find(|row| row["name"].as_str() == chosen.as_deref() && is_here(row)) {
@@ -288,7 +288,7 @@ impl Doctor {
         }
     }
 
-    /// The store of runs and sessions, the runs in it, and its workers.
+    /// Checks the store of runs and sessions, the runs in it, and the workers.
     fn store(&mut self, args: &DoctorArgs) {
         let place = match program::store_place(&*self.system) {
             Ok(place) => place,
@@ -339,7 +339,7 @@ impl Doctor {
         self.workers(&workers);
     }
 
-    /// The numbers of runs, and whether the queue moves.
+    /// Reports the numbers of runs, and whether the queue makes progress.
     fn runs(&mut self, stats: &StoreStats, workers: &[WorkerInfo], now_ms: i64) {
         if stats.runs.is_empty() {
             return self.add(Status::Skipped, "runs", "no runs");
@@ -417,12 +417,12 @@ impl Doctor {
         }
     }
 
-    /// Whether what programs write has a place.
+    /// Whether the state directory is writable.
     fn permissions(&mut self) {
         let root = self.project.as_ref().map_or_else(|| self.here.clone(), |(root, _)| root.clone());
         let state = root.join(".harn");
         let folder = if self.system.is_dir(&state) { state } else { root };
-        // A draft that is dropped leaves nothing behind.
+        // Dropping a draft removes its file.
         let draft = self.system.draft(&folder.join(format!(".harn-doctor-{}", self.system.pid())));
         match draft {
             Ok(draft) => {
@@ -437,7 +437,7 @@ impl Doctor {
     }
 }
 
-/// Why a run will not continue by itself, as far as its head says.
+/// Returns why a run will not continue automatically, as far as its head shows.
 fn stuck(run: &Run, is_asked: bool, now_ms: i64) -> Option<String> {
     let silent_ms = now_ms - run.updated_ms;
     match run.status_at(now_ms) {
@@ -459,7 +459,7 @@ fn show(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// The machine; what the runtime says on standard error is kept.
+/// The real system, with the standard error output of the runtime captured.
 struct Listening {
     inner: Real,
     said: Rc<RefCell<String>>,

@@ -1,4 +1,4 @@
-//! Runs with a journal: `harn run --durable`, `harn resume`, `harn replay`, `harn fork`.
+//! Durable runs: `harn run --durable`, `harn resume`, `harn replay`, `harn fork`.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -26,33 +26,33 @@ use crate::program::{self, End};
 use crate::signal;
 use crate::surroundings::with_task;
 
-/// Entries that are read at once.
+/// Number of entries read in one query.
 const PAGE: usize = 10_000;
 
-/// Entries that are read at once where only the first ones are looked for.
+/// Number of entries read in one query when only the first ones are needed.
 const FIRST: usize = 200;
 
-/// Entries at the end of a journal in which the last effect is looked for.
+/// Number of entries at the end of a journal that are searched for the last effect.
 const END: usize = 2_000;
 
-/// Exit code of a run that was stopped and can go on: that of a temporary failure, in the list of `sysexits`.
+/// Exit code of a run that was stopped and can be resumed: `EX_TEMPFAIL` of `sysexits`.
 const TO_BE_RESUMED: u8 = 75;
 
-/// The exit code of a run that a user has cancelled: that of a job that was killed.
+/// Exit code of a run that the user cancelled: that of a process killed by SIGINT.
 const CANCELLED: u8 = 130;
 
-/// How long a run waits at least that an outage of the store has stopped, in milliseconds.
+/// Minimum delay, in milliseconds, before a run that was stopped by an outage of the store continues.
 const OUTAGE_MS: i64 = 2_000;
 
-/// The beginning of the note of such a run.
+/// Prefix of the note of such a run.
 pub(super) const OUTAGE: &str = "the store was not available: ";
 
-/// How long a run may wait in a process that a worker has started.
+/// How long a run may wait in a process started by a worker before it is suspended.
 const WORKERS_PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) type Failed<T> = Result<T, String>;
 
-/// The store of the project that the working directory belongs to.
+/// Opens the store of the project of the working directory.
 pub(super) fn store() -> Failed<Arc<dyn Store>> {
     let real = Real::new();
     let place = program::store_place(&real)?;
@@ -64,7 +64,7 @@ pub(super) fn store() -> Failed<Arc<dyn Store>> {
     place.open().map_err(|error| error.to_string())
 }
 
-/// The store of the project, if it has one: who only looks makes none.
+/// Opens the store of the project if it exists. Read-only commands do not create one.
 pub(super) fn known_store(id: &str) -> Failed<Arc<dyn Store>> {
     let real = Real::new();
     match program::store_place(&real)? {
@@ -79,23 +79,23 @@ pub(super) fn missing(id: &str) -> String {
     format!("unknown run '{id}' in {place}; `harn runs list` lists its runs")
 }
 
-/// The end of a command that has failed.
+/// Prints the error of a failed command and returns the exit code.
 pub(super) fn failed(text: &str) -> u8 {
     eprintln!("{}", harn_syntax::error_line(text));
     1
 }
 
-/// The arguments in the details of a request.
+/// Returns the arguments in the details of a request.
 pub(super) fn shown_arguments(details: &[u8]) -> Option<String> {
     harn_runtime::shown_arguments(&serde_json::from_slice(details).ok()?)
 }
 
-/// A name for a run.
+/// Generates a run ID.
 pub(super) fn drawn() -> String {
     format!("{:012x}", Real::new().random_u64() >> 16)
 }
 
-/// Refuses what cannot be the name of a run.
+/// Rejects invalid run IDs.
 pub(super) fn checked(id: &str) -> Failed<()> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if id.is_empty() || id.len() > 64 || !id.chars().all(fits) {
@@ -104,13 +104,13 @@ pub(super) fn checked(id: &str) -> Failed<()> {
     Ok(())
 }
 
-/// A time for people, to the second.
+/// Formats a time for display, to the second.
 pub(super) fn shown_time(ms: i64) -> String {
     let at = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::MAX);
     at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
-/// What is needed to start the program again.
+/// Returns the metadata needed to restart the program.
 ///
 /// # Errors
 /// A path is not UTF-8.
@@ -124,13 +124,13 @@ pub(super) fn facts(args: &RunArgs, command: &[String]) -> Failed<Value> {
     }))
 }
 
-/// The keys that a run knows before its first entry.
+/// Returns the names of the keys that are secret from the first entry of a run.
 fn secrets(info: &Value) -> Vec<String> {
     let names = info["secrets"].as_array().into_iter().flatten().filter_map(Value::as_str);
     names.map(str::to_owned).collect()
 }
 
-/// Adds the keys of this process. Runs of older versions learn of a key when their program reads it.
+/// Adds the keys of this process. Runs of older versions record a key when their program reads it.
 fn add_secrets(info: &mut Value) {
     if info["secrets"].is_array() {
         let mut names = secrets(info);
@@ -141,17 +141,17 @@ fn add_secrets(info: &mut Value) {
     }
 }
 
-/// The last field of sealed facts: a digest of all before it.
+/// Name of the last field of sealed metadata: a digest of everything before it.
 const SEAL: &str = ",\"seal\":\"";
 
-/// Digits of a seal.
+/// Number of digits of a seal.
 const DIGITS: usize = 16;
 
 fn seal_of(text: &str) -> String {
     Digest::of(text.as_bytes()).to_string()[..DIGITS].to_owned()
 }
 
-/// Facts about a run for the store, which has no checksum for them.
+/// Seals the metadata of a run, because the store has no checksum for it.
 pub(super) fn sealed(mut info: Value) -> Vec<u8> {
     if let Some(map) = info.as_object_mut() {
         map.remove("seal");
@@ -162,7 +162,7 @@ pub(super) fn sealed(mut info: Value) -> Vec<u8> {
     format!("{open}{SEAL}{seal}\"}}").into_bytes()
 }
 
-/// Whether facts about a run are as they were written. Those of older versions have no seal.
+/// Whether the metadata of a run is intact. Metadata of older versions has no seal.
 fn is_intact(info: &[u8], format: u64) -> bool {
     let Ok(text) = std::str::from_utf8(info) else { return false };
     match text.rsplit_once(SEAL) {
@@ -173,18 +173,18 @@ fn is_intact(info: &[u8], format: u64) -> bool {
     }
 }
 
-/// The format of the journal of a run. Facts without one are older than the number.
+/// Returns the journal format of a run. Metadata without a format number predates it and counts as 0.
 pub(super) fn format_of(info: &Value) -> u64 {
     info["journal"].as_u64().unwrap_or(0)
 }
 
-/// Whether this version follows the journal of a run.
+/// Whether this version can replay the journal of a run.
 pub(super) fn can_follow(run: &Run) -> bool {
     let info: Value = serde_json::from_slice(&run.info).unwrap_or_default();
     format_of(&info) <= FORMAT
 }
 
-/// The arguments that a run was begun with.
+/// Returns the arguments and metadata that a run was started with.
 pub(super) fn given(run: &Run) -> Failed<(RunArgs, Value)> {
     let broken = || format!("run '{}': what it was started with cannot be read", run.id);
     let info: Value = serde_json::from_slice(&run.info).map_err(|_| broken())?;
@@ -207,12 +207,12 @@ pub(super) fn given(run: &Run) -> Failed<(RunArgs, Value)> {
         args.task = info["task"].as_str().map(str::to_owned);
         return Ok((args, info));
     }
-    // Runs of older versions have their command line alone.
+    // Older versions store only the command line.
     let command = info["command"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let cli = Cli::try_parse_from(command).map_err(|_| broken())?;
     let mut args = match cli.command {
         Command::Run(args) => args,
-        // What is written as JSON there is the answer of the command, not the output of the run.
+        // `--json` there applies to the output of `submit`, not to the output of the run.
         Command::Submit(args) => RunArgs { json: false, quiet: false, ..args.run },
         _ => return Err(broken()),
     };
@@ -220,7 +220,7 @@ pub(super) fn given(run: &Run) -> Failed<(RunArgs, Value)> {
     Ok((args, info))
 }
 
-/// Changes all text in data.
+/// Maps all strings in a value.
 fn each_text(data: Value, change: &dyn Fn(String) -> String) -> Value {
     match data {
         Value::String(text) => Value::String(change(text)),
@@ -232,18 +232,18 @@ fn each_text(data: Value, change: &dyn Fn(String) -> String) -> Value {
     }
 }
 
-/// Which time a run begins, and what it has handed to itself, with the keys of today.
+/// Returns the generation number of a run and the state that the previous generation passed, with current keys.
 pub(super) fn generation(info: &Value, journal: &Journal) -> Generation {
     let state = each_text(info["state"].clone(), &|text| journal.reveal(text));
     Generation { number: info["generation"].as_u64().unwrap_or(1), state }
 }
 
-/// The name under which the text of the program is kept.
+/// Returns the name under which the program's source is stored.
 pub(super) fn source_name(args: &RunArgs) -> String {
     args.file.as_ref().map_or_else(|| "<inline>".to_owned(), |path| path.display().to_string())
 }
 
-/// Whether a run keeps a journal: as the command line or the project says.
+/// Whether a run is durable, by the command line or the project's settings.
 pub(crate) fn is_wanted(args: &RunArgs) -> bool {
     let dir = args.file.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
     if args.durable || Settings::find(&Real::new(), dir).0.durable {
@@ -262,14 +262,14 @@ pub(crate) fn is_wanted(args: &RunArgs) -> bool {
     false
 }
 
-/// Begins a run with a journal; gives the exit code.
+/// Starts a durable run. Returns the exit code.
 pub(crate) fn begin(args: RunArgs) -> u8 {
     let sink = Sink::of(args.json, args.quiet);
     let text = match text("run", &args, &sink) {
         Ok(text) => text,
         Err(code) => return code,
     };
-    // A program that does not parse leaves no run behind.
+    // A program with syntax errors does not create a run.
     if let Err(problems) = program_of(&args, text.clone()).parse() {
         return sink.finish(End::Refused(problems));
     }
@@ -307,7 +307,7 @@ pub(crate) fn begin(args: RunArgs) -> u8 {
     owned.work(args, text, info, &sink, setup)
 }
 
-/// An error of the store, in terms of runs.
+/// Converts an error of the store to a message about a run.
 pub(super) fn explained(id: &str, error: &StoreError) -> String {
     match error {
         StoreError::Exists { .. } => {
@@ -323,14 +323,14 @@ pub(super) fn explained(id: &str, error: &StoreError) -> String {
     }
 }
 
-/// A run that this process may write.
+/// A run whose lease this process holds.
 struct Owned {
     store: Arc<dyn Store>,
     fence: Fence,
     id: String,
-    /// How long the run is held back when nothing is heard of this process.
+    /// Duration of the lease: after this time without a renewal, another process may take the run.
     lease_ms: i64,
-    /// Whether SIGTERM asks the run to make room, as a worker does.
+    /// Whether SIGTERM drains the run, as for a worker.
     drains: bool,
 }
 
@@ -339,7 +339,7 @@ impl Owned {
         Box::new(StoreKeeper::new(self.store.clone(), self.fence.clone(), &*self.id, self.lease_ms))
     }
 
-    /// Says how the run stands, and gives it back.
+    /// Stores the status of the run and releases the lease.
     fn leave(&self, status: Option<NewStatus>, note: &str) -> Failed<()> {
         let at_ms = Real::new().now_ms();
         let status = status.map(|status| Write::RunStatus {
@@ -352,7 +352,8 @@ impl Owned {
         wait(self.store.write(&self.fence, writes)).map(drop).map_err(|error| explained(&self.id, &error))
     }
 
-    /// Works on the run until it ends or stops; gives the exit code. A program that begins anew does so here, with a new journal.
+    /// Executes the run until it ends or stops. Returns the exit code. After `continue_as_new`, the program restarts
+    /// here with a new journal.
     fn work(self, args: RunArgs, text: String, mut info: Value, sink: &Sink, mut setup: Setup) -> u8 {
         let program = program_of(&args, text);
         let (inner, suspend_after) = (setup.inner.clone(), setup.suspend_after);
@@ -424,7 +425,7 @@ impl Owned {
         }
     }
 
-    /// Says that the run has ended well, and gives the exit code.
+    /// Marks the run as completed and returns the exit code.
     fn ended(&self, code: u8, used: Usage) -> u8 {
         let written = self.usage(used).map_err(|trouble| trouble.text).and_then(|usage| {
             let (run, note, at_ms) = (self.id.clone(), String::new(), Real::new().now_ms());
@@ -439,7 +440,7 @@ impl Owned {
         }
     }
 
-    /// The write that stores what the run has used, if it has called models.
+    /// Returns the write that stores the usage of the run, or `None` if it has not called models.
     fn usage(&self, used: Usage) -> Result<Option<Write>, Trouble> {
         if used.calls == 0 {
             return Ok(None);
@@ -452,13 +453,13 @@ impl Owned {
         Ok(Some(Write::RunInfo { run: id.clone(), info: sealed(info), at_ms: Real::new().now_ms() }))
     }
 
-    /// Stores what the run has failed with. It is queued again if its policy says so; gives the exit code.
+    /// Stores the failure of the run. Queues the run again if its retry policy allows it. Returns the exit code.
     fn failed(&self, failure: super::failure::Failure, code: u8, used: Usage) -> u8 {
         let id = &self.id;
         let stored = head_and_end(&*self.store, id).and_then(|(head, entries)| {
             let (mut writes, retry) = failure.writes(&head, &entries, code);
             if retry.is_none() {
-                // A retry reuses the calls of this try, and counts them again.
+                // A retry reuses the recorded calls of this attempt and counts their usage again.
                 writes.splice(0..0, self.usage(used)?);
             }
             wait(self.store.write(&self.fence, writes)).map_err(|error| trouble(id, &error))?;
@@ -476,9 +477,9 @@ impl Owned {
         }
     }
 
-    /// Puts a new journal in the place of the one whose program has handed its state over, all at once. It begins with what was
-    /// asked before the program was loaded: the program stays the one that the run was started with. Gives the facts about the
-    /// run and that beginning.
+    /// Replaces the journal atomically after `continue_as_new`. The new journal begins with the requests made before
+    /// the program was loaded, so the program stays the one that the run was started with. Returns the metadata and
+    /// those first entries.
     fn begin_anew(&self, generation: Generation, used: Usage) -> Failed<(Value, Vec<Entry>)> {
         let id = &self.id;
         let wrong = |error: StoreError| explained(id, &error);
@@ -496,13 +497,13 @@ impl Owned {
         Ok((info, entries))
     }
 
-    /// Gives back a run that does nothing but wait, unless an answer came while it stopped; whether it is given back.
+    /// Suspends a run that only waits, and releases it. Returns false if an answer arrived in the meantime.
     fn suspend(&self, due_ms: Option<i64>, pending: &[Pending], note: &str) -> Failed<bool> {
         let wrong = |error: StoreError| explained(&self.id, &error);
         loop {
             let run = wait(self.store.run(&self.id)).map_err(wrong)?.ok_or_else(|| missing(&self.id))?;
             let asked = wait(self.store.waitpoints(Some(&self.id), false)).map_err(wrong)?;
-            // One that came too late is none.
+            // A late answer does not count.
             let is_answered = |own: &Pending| {
                 asked.iter().filter(|found| found.asked.request_id == own.id).any(|found| {
                     let mut new = found.answers.iter().skip(own.had as usize);
@@ -516,7 +517,7 @@ impl Owned {
             let (id, note, at_ms) = (self.id.clone(), note.to_owned(), Real::new().now_ms());
             let writes = vec![Write::RunStatus { run: id, status, note, at_ms }, Write::Release];
             match wait(self.store.write(&self.fence, writes)) {
-                // An answer came between the look and the write.
+                // An answer arrived between the query and the write.
                 Err(StoreError::Conflict { .. }) => {}
                 written => return written.map(|_| true).map_err(wrong),
             }
@@ -528,12 +529,12 @@ impl Owned {
         let answers = wait(self.store.run(&self.id)).ok().flatten().map_or(0, |run| run.answers);
         let status = NewStatus::Suspended { due_ms: None, answers };
         if self.leave(Some(status), note).is_err() {
-            // Nobody is left to write it when this fails, too; the lease runs out then.
+            // If this fails too, there is no other way to report it. The lease expires.
             drop(self.leave(None, ""));
         }
     }
 
-    /// Ends the process of a run that does nothing but wait, and says how to go on.
+    /// Ends the process of a run that only waits, and prints how to continue.
     fn suspended(self, due_ms: Option<i64>, pending: &[Pending], sink: &Sink) -> u8 {
         let id = &self.id;
         let until = due_ms.map_or(String::new(), |due_ms| format!(" until {}", shown_time(due_ms)));
@@ -575,21 +576,21 @@ impl Owned {
         TO_BE_RESUMED
     }
 
-    /// Queues a run that the store has stopped by being away. If nothing can be written yet, the lease runs out, and a worker takes
-    /// the run over.
+    /// Queues a run that was stopped by an outage of the store. If the store still cannot be written, the lease expires
+    /// and a worker takes over the run.
     fn stopped_by(&self, trouble: Trouble) -> u8 {
         let id = &self.id;
         let text = format!("run '{id}': the store is not available: {trouble}; the run continues later");
         eprintln!("{}", harn_syntax::error_line(&text));
         let real = Real::new();
-        // Not all at the same moment.
+        // Random delay, so that runs do not all continue at the same moment.
         let delay_ms = OUTAGE_MS + real.random_u64().cast_signed().rem_euclid(OUTAGE_MS);
         let status = NewStatus::Queued { due_ms: real.now_ms() + delay_ms };
         let _ = self.leave(Some(status), &format!("{OUTAGE}{trouble}"));
         TO_BE_RESUMED
     }
 
-    /// Gives back a run that makes room; another worker may continue it at once.
+    /// Releases a drained run. Another worker may continue it immediately.
     fn drained(&self, why: Drain) -> u8 {
         let now_ms = Real::new().now_ms();
         match self.suspend(Some(now_ms), &[], why.note()) {
@@ -598,15 +599,15 @@ impl Owned {
         }
     }
 
-    /// Tells why the run has stopped, and how to go on.
+    /// Reports why the run stopped and how to continue it.
     fn stopped(self, stop: Stop, sink: &Sink) -> u8 {
         let id = &self.id;
         match stop {
             Stop::Interrupted => {
                 eprintln!("[harn] run {id} was interrupted; `harn resume {id}` continues it");
-                // Nobody is left to write it when this fails; the lease runs out then.
+                // If this fails, there is no other way to report it. The lease expires.
                 drop(self.leave(None, ""));
-                // Whatever its cleanup came to, which does nothing now.
+                // The result of the cleanup has no effect.
                 signal::exit_code()
             }
             Stop::Difference(difference) => {
@@ -635,8 +636,8 @@ impl Owned {
     }
 }
 
-/// The writes that put a run with a new journal in the place of one, and the beginning of that journal: what was asked before the
-/// program was loaded, so that the program stays the one that the run was started with.
+/// Returns the writes that replace a run by one with a new journal, and the first entries of that journal: the requests
+/// made before the program was loaded, so that the program stays the one that the run was started with.
 pub(super) fn replaced(
     store: &dyn Store,
     run: Run,
@@ -660,7 +661,7 @@ pub(super) fn replaced(
     Ok((writes, entries))
 }
 
-/// The entries that were made before the program was loaded.
+/// Returns the entries recorded before the program was loaded.
 fn beginning(store: &dyn Store, id: &str) -> Failed<Vec<Entry>> {
     let (mut found, mut read) = (Vec::new(), 0);
     loop {
@@ -682,7 +683,7 @@ fn beginning(store: &dyn Store, id: &str) -> Failed<Vec<Entry>> {
     }
 }
 
-/// Shows where a program and its journal part.
+/// Prints where the program and its journal differ.
 pub(super) fn shown_difference(id: &str, difference: &Difference) -> u8 {
     let Difference { seq, was, was_at, now, now_at, .. } = difference;
     let place = |at: &str| if at.is_empty() { String::new() } else { format!(" at {at}") };
@@ -697,39 +698,39 @@ pub(super) fn shown_difference(id: &str, difference: &Difference) -> u8 {
     1
 }
 
-/// A run with what is known of it.
+/// A run with its arguments, source and journal.
 pub(crate) struct Known {
     pub(super) run: Run,
     args: RunArgs,
-    /// Facts about the run.
+    /// Metadata of the run.
     info: Value,
     pub(super) text: String,
     pub(super) entries: Vec<Entry>,
 }
 
 impl Known {
-    /// The keys that the run knows before its first entry.
+    /// Returns the names of the keys that are secret from the first entry of the run.
     pub(super) fn secrets(&self) -> Vec<String> {
         secrets(&self.info)
     }
 }
 
-/// An error of the store, in terms of runs, and whether it may pass.
+/// Converts an error of the store, and marks outages.
 pub(super) fn trouble(id: &str, error: &StoreError) -> Trouble {
     Trouble { text: explained(id, error), is_outage: error.is_outage() }
 }
 
-/// A run and the last entries of its journal.
+/// Returns a run and the last entries of its journal.
 fn head_and_end(store: &dyn Store, id: &str) -> Result<(Run, Vec<Entry>), Trouble> {
     let run = wait(store.run(id)).map_err(|error| trouble(id, &error))?.ok_or_else(|| missing(id))?;
     let entries = last_entries(store, &run)?;
     Ok((run, entries))
 }
 
-/// The last entries of a run.
+/// Returns the last entries of a run.
 ///
 /// # Errors
-/// They cannot be read.
+/// The store cannot be read.
 pub(super) fn last_entries(store: &dyn Store, run: &Run) -> Result<Vec<Entry>, Trouble> {
     let from = run.length.saturating_sub(END as u64);
     let found = wait(store.journal(&run.id, from, END)).map_err(|error| trouble(&run.id, &error))?;
@@ -737,7 +738,7 @@ pub(super) fn last_entries(store: &dyn Store, run: &Run) -> Result<Vec<Entry>, T
     Ok(entries.ok_or_else(|| format!("run '{}': an entry of its journal cannot be read", run.id))?)
 }
 
-/// Reads a run.
+/// Loads a run.
 pub(super) fn known(store: &dyn Store, id: &str) -> Result<Known, Trouble> {
     let wrong = |error: StoreError| trouble(id, &error);
     let run = wait(store.run(id)).map_err(wrong)?.ok_or_else(|| missing(id))?;
@@ -770,7 +771,7 @@ pub(super) fn known(store: &dyn Store, id: &str) -> Result<Known, Trouble> {
     Ok(Known { run, args, info, text, entries })
 }
 
-/// Goes on with a run; gives the exit code.
+/// Resumes a run. Returns the exit code.
 pub(crate) fn resume(args: &ResumeArgs) -> u8 {
     let store = match args.id.as_deref().map_or_else(store, known_store) {
         Ok(store) => store,
@@ -797,14 +798,14 @@ pub(crate) fn resume(args: &ResumeArgs) -> u8 {
         filter.before = Some(last.number);
         let is_due = |run: &Run| match run.status {
             RunStatus::Running => true,
-            // What was never started is left to workers.
+            // Runs that were never started are left to workers.
             RunStatus::Queued if run.starts == 0 => false,
             RunStatus::Suspended | RunStatus::Queued => run.due_ms.is_some_and(|due_ms| due_ms <= now_ms),
             _ => false,
         };
         open.extend(page.into_iter().filter(is_due).map(|run| run.id));
     }
-    // The oldest first.
+    // Oldest first.
     let mut worst = 0;
     for id in open.into_iter().rev() {
         let code = resume_one(&store, &id, policy.clone()).unwrap_or_else(|text| failed(&text));
@@ -813,14 +814,14 @@ pub(crate) fn resume(args: &ResumeArgs) -> u8 {
     worst
 }
 
-/// Continues a run that a worker has taken under a lease; gives the exit code.
+/// Continues a run that a worker has leased. Returns the exit code.
 pub(super) fn execute(store: &Arc<dyn Store>, id: &str, epoch: u64, lease_ms: i64) -> u8 {
     let fence = Fence { scope: Run::scope(id).into(), epoch };
     let owned = Owned { store: store.clone(), fence, id: id.to_owned(), lease_ms, drains: true };
     owned.go_on(InDoubtPolicy::Ask, Some(WORKERS_PATIENCE)).unwrap_or_else(|text| failed(&text))
 }
 
-/// How the user decides about effects in doubt.
+/// Returns the user's policy for effects in doubt.
 fn in_doubt_policy(args: &ResumeArgs) -> InDoubtPolicy {
     match &args.skip_in_doubt {
         Some(text) => InDoubtPolicy::Skip(
@@ -833,7 +834,7 @@ fn in_doubt_policy(args: &ResumeArgs) -> InDoubtPolicy {
 
 fn resume_one(store: &Arc<dyn Store>, id: &str, in_doubt: InDoubtPolicy) -> Failed<u8> {
     let wrong = |error: StoreError| explained(id, &error);
-    // Who looks before it has the right might read what another process goes on with.
+    // Full data is read only after the lease is taken; before that, another process may still change the run.
     let found = wait(store.run(id)).map_err(wrong)?;
     if found.is_none() {
         return Err(explained(id, &StoreError::Missing { what: String::new() }));
@@ -844,7 +845,8 @@ fn resume_one(store: &Arc<dyn Store>, id: &str, in_doubt: InDoubtPolicy) -> Fail
 }
 
 impl Owned {
-    /// Goes on with the run. `worker`: a worker has set it running; a program that waits for longer is suspended then.
+    /// Continues the run. `worker` is set if a worker started it: a program that waits for longer than that is
+    /// suspended.
     fn go_on(self, in_doubt: InDoubtPolicy, worker: Option<Duration>) -> Failed<u8> {
         let id = &*self.id;
         let wrong = |error: StoreError| trouble(id, &error);
@@ -874,7 +876,7 @@ impl Owned {
             }
             let before = known.info.clone();
             add_secrets(&mut known.info);
-            // Entries of this format follow: older versions must not follow them.
+            // New entries have this format: older versions must not replay them.
             known.info["journal"] = FORMAT.into();
             if known.info != before {
                 let (run, info) = (id.to_owned(), sealed(known.info.clone()));
@@ -912,7 +914,7 @@ impl Owned {
     }
 }
 
-/// A system whose standard output may be a pipe that its reader has closed: the program continues, and its output is lost.
+/// A system that ignores a closed pipe at standard output: the program continues, and its output is lost.
 struct IgnoreClosedPipe(Rc<dyn System>);
 
 impl Layer for IgnoreClosedPipe {
@@ -933,7 +935,7 @@ fn ignore_closed_pipe(written: std::io::Result<()>) -> std::io::Result<()> {
     written.or_else(|error| if error.kind() == std::io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
 }
 
-/// Shows a run again; gives the exit code.
+/// Replays a run. Returns the exit code.
 pub(crate) fn replay(args: &ReplayArgs) -> u8 {
     let known = known_store(&args.id).and_then(|store| Ok(known(&*store, &args.id)?));
     let known = match known {
@@ -952,7 +954,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> u8 {
         replay: true,
         until: args.until,
         secrets: secrets(&known.info),
-        // With `harn replay ID | head`, the closed pipe is not a difference to the journal.
+        // With `harn replay ID | head`, the closed pipe is not a difference from the journal.
         ..Setup::new(Rc::new(IgnoreClosedPipe(sink.system())), Box::new(Nowhere))
     };
     let program = program_of(&known.args, known.text);
@@ -983,17 +985,18 @@ pub(crate) fn replay(args: &ReplayArgs) -> u8 {
     }
 }
 
-/// What a program came to that followed a journal.
+/// The result of replaying a journal.
 struct Followed {
     journal: Journal,
-    /// The first entry that it did not follow.
+    /// The first entry that differs.
     difference: Option<Difference>,
     output: String,
-    /// The exit code; `None` when the journal ends before the program.
+    /// The exit code; `None` if the journal ends before the program.
     code: Option<u8>,
 }
 
-/// Follows the journal of a run with a program, without output. `current`: the program is not that of the run.
+/// Replays the journal of a run with a program, without output. `current`: the program is the current source, not the
+/// run's.
 fn followed(known: &Known, text: String, current: bool) -> Failed<Followed> {
     let capture = Rc::new(Capture::over(Rc::new(Real::new())));
     let setup = Setup {
@@ -1027,7 +1030,7 @@ fn followed(known: &Known, text: String, current: bool) -> Failed<Followed> {
     Ok(Followed { journal, difference, output: capture.output(), code })
 }
 
-/// Compares a run with its program of today: effects, output and exit code; gives the exit code of the command.
+/// Compares a run with its current program: effects, output and exit code. Returns the exit code of the command.
 fn check(known: &Known) -> Failed<u8> {
     let text = match &known.args.file {
         Some(path) => program::source_text(path)?,
@@ -1062,13 +1065,13 @@ fn check(known: &Known) -> Failed<u8> {
     Ok(0)
 }
 
-/// Lines of a diff that are printed at most.
+/// Maximum number of printed lines of a diff.
 const DIFF: usize = 60;
 
-/// Lines before and after a change that are printed.
+/// Number of context lines around a change.
 const CONTEXT: usize = 3;
 
-/// Prints the lines that differ, with some lines around them.
+/// Prints the lines that differ, with context.
 fn shown_diff(was: &str, now: &str) {
     let Some(diff) = crate::conformance::expect::difference(was, now) else { return };
     let lines: Vec<&str> = diff.lines().collect();
@@ -1088,7 +1091,7 @@ fn shown_diff(was: &str, now: &str) {
     }
 }
 
-/// Begins a run with the journal of another one; gives the exit code.
+/// Starts a run from a copy of another run's journal. Returns the exit code.
 pub(crate) fn fork(args: ForkArgs) -> u8 {
     forked(args).unwrap_or_else(|text| failed(&text))
 }
@@ -1122,7 +1125,7 @@ fn forked(args: ForkArgs) -> Failed<u8> {
     };
     let (path, bytes) = (source_name(&known.args), text.clone().into_bytes());
     let writes = vec![
-        // The journal of the fork is written anew while it is followed: with changed sources its beginning is another one.
+        // The fork's journal is rewritten during replay: with changed sources, its first entries differ.
         Write::RunFork { from: args.id.clone(), length: 0, run, at_ms },
         Write::SourcePut { run: id.clone(), path, bytes },
     ];

@@ -1,4 +1,4 @@
-//! `harn run --explain-cost`: what the model calls of a program may cost, without running it.
+//! `harn run --explain-cost`: estimates the cost of a program's model calls without running it.
 
 use harn_check::CallSite;
 use harn_runtime::CallEstimate;
@@ -7,7 +7,7 @@ use harn_syntax::signature::{GivenOption, Signature};
 use crate::program::{self, End, Program};
 use crate::table;
 
-/// The builtins that ask a model and that are looked for.
+/// The builtins that call a model and are included.
 const CALLS: [&str; 8] = [
     "llm_call",
     "llm_call_safe",
@@ -19,10 +19,10 @@ const CALLS: [&str; 8] = [
     "agent_loop",
 ];
 
-/// Shows the estimates.
+/// Prints the estimates.
 ///
 /// # Errors
-/// The program cannot be read as one.
+/// The program cannot be parsed.
 pub(crate) fn explain_cost(program: &Program) -> Result<u8, End> {
     let sites = program.calls(|name| CALLS.contains(&name)).map_err(End::Refused)?;
     if sites.is_empty() {
@@ -64,7 +64,7 @@ pub(crate) fn explain_cost(program: &Program) -> Result<u8, End> {
         };
         rows.push(row);
     }
-    // The figures are what it is for.
+    // The numbers are the purpose of the table, so their columns are not shortened.
     let table = table::draw_all_but(&["PLACE", "CALL", "MODEL", "IN", "OUT", "CALLS", "USD"], &rows, 2);
     let total = match total {
         Some(usd) => {
@@ -84,13 +84,13 @@ pub(crate) fn explain_cost(program: &Program) -> Result<u8, End> {
 
 struct Estimate {
     call: CallEstimate,
-    /// All texts stand in the program.
+    /// All prompts are literals in the program.
     is_whole: bool,
-    /// So do all options that choose the model.
+    /// All options that select the model are literals in the program.
     is_known: bool,
 }
 
-/// What a call with these options and texts would cost; of a loop, if it is one.
+/// Estimates the cost of a call from its options and prompts. The first argument is whether it is an agent loop.
 type Ask<'a> = &'a dyn Fn(bool, &[GivenOption], &[&str]) -> Result<CallEstimate, String>;
 
 fn estimate(ask: Ask<'_>, site: &CallSite, signature: &Signature) -> Result<Estimate, String> {

@@ -1,4 +1,4 @@
-//! What a run has failed with, and whether it is tried again.
+//! The failure of a run, and whether the run is retried.
 
 use std::time::Duration;
 
@@ -10,29 +10,29 @@ use harn_value::{Data as Value, json};
 use crate::program::End;
 use crate::report::Problem;
 
-/// Characters of a message that the note of a run has.
+/// Maximum number of characters of a message in the note of a run.
 const NOTE: usize = 300;
 
-/// Calls that are stored.
+/// Maximum number of stack frames stored.
 const CALLS: usize = 50;
 
-/// What a run has failed with.
+/// The failure of a run.
 pub(super) struct Failure {
     data: Value,
     message: String,
-    /// Whether another try may come to something else.
+    /// Whether a retry may succeed.
     may_pass: bool,
 }
 
 impl Failure {
-    /// The failure of a program that has ended so; `hide` replaces secrets by their names.
+    /// Returns the failure of a program that ended with `end`. `hide` replaces secrets by their names.
     pub(super) fn of(end: &End, hide: impl Fn(String) -> String) -> Option<Failure> {
         let (problem, message, may_pass) = match end {
             End::Result { code: 0, .. } | End::Anew(_) | End::Stopped => return None,
             End::Result { err: Some(text), .. } => (None, text.clone(), true),
             End::Result { code, .. } => (None, format!("the program ended with exit code {code}"), true),
             End::Failed(problem) => (Some(&**problem), problem.plain.clone(), true),
-            // It would be rejected at each try.
+            // Every attempt would be rejected.
             End::Refused(problems) => {
                 let first = problems.first();
                 (first, first.map_or_else(String::new, |problem| problem.plain.clone()), false)
@@ -54,7 +54,7 @@ impl Failure {
         Some(Failure { data, message, may_pass })
     }
 
-    /// The writes that store the failure of a run and give the run back; when it is tried again, a note and the time.
+    /// Returns the writes that store the failure and release the run, and, for a retry, the note and the time.
     pub(super) fn writes(
         mut self,
         head: &Run,
@@ -93,7 +93,7 @@ impl Failure {
     }
 }
 
-/// File and line of a problem.
+/// Returns file and line of a problem.
 fn place(problem: &Problem) -> Option<String> {
     let (file, span) = (problem.file.as_ref()?, problem.diagnostic.span?);
     Some(format!("{}:{}", file.name(), file.line(span.start)))
@@ -103,7 +103,7 @@ fn described(entry: &Entry) -> Value {
     json!({"entry": entry.seq, "name": entry.what.name(), "about": entry.what.note(), "at": &*entry.place})
 }
 
-/// The first line of a message, cut.
+/// Returns the first line of a message, truncated.
 fn short(message: &str) -> String {
     let line = message.lines().next().unwrap_or_default();
     match line.char_indices().nth(NOTE) {
@@ -112,7 +112,7 @@ fn short(message: &str) -> String {
     }
 }
 
-/// How often and when a run is tried again.
+/// The retry policy of a run.
 struct Policy {
     retries: u64,
     backoff: String,
@@ -131,7 +131,7 @@ impl Policy {
         })
     }
 
-    /// The delay after so many failed tries.
+    /// Returns the delay after `tries` failed attempts.
     fn delay(&self, tries: u64) -> Duration {
         let factor = match &*self.backoff {
             "fixed" => 1,

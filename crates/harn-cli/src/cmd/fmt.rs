@@ -1,4 +1,4 @@
-//! `harn fmt FILE...`: gives programs the one layout.
+//! `harn fmt FILE...`: formats source files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -15,13 +15,13 @@ use crate::findings;
 use crate::report::Problem;
 use crate::style::Colour;
 
-/// What became of one file.
+/// The result for one file.
 enum Fate {
     Unchanged,
     Formatted,
     /// With `--check`.
     WouldChange,
-    /// It was left as it is.
+    /// The file was not changed.
     Failed(String),
 }
 
@@ -36,7 +36,7 @@ impl Fate {
     }
 }
 
-/// Formats files; 1 if one could not be, or with `--check` if one would change.
+/// Formats files. Returns 1 if one fails, or with `--check` if one would change.
 pub(crate) fn fmt(args: &FmtArgs) -> u8 {
     let paths = match findings::collect(&args.targets, findings::is_program, false) {
         Ok(paths) => paths,
@@ -56,7 +56,7 @@ pub(crate) fn fmt(args: &FmtArgs) -> u8 {
     let (errors, warnings): (Vec<Problem>, Vec<Problem>) =
         told.into_iter().partition(|problem| problem.diagnostic.severity == Severity::Error);
     if let Some(first) = errors.first() {
-        // In the wrong width every line would change.
+        // With the wrong line width, every line would change.
         if args.json {
             let error = json!({"code": "manifest", "message": first.plain.as_str(), "details": null});
             let _ = writeln!(crate::out::Out, "{}", document(&[], error, &warnings));
@@ -83,14 +83,14 @@ pub(crate) fn fmt(args: &FmtArgs) -> u8 {
     u8::from(failed)
 }
 
-/// What the manifests of files say, by the folders of the files.
+/// The manifest settings of each directory that contains files.
 type OfFolders = BTreeMap<PathBuf, Settings>;
 
 fn folder_of(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new(""))
 }
 
-/// Reads the manifests of all files, and tells what is wrong with them, once each.
+/// Reads the manifests of all files, and collects each problem once.
 fn settings(paths: &[PathBuf]) -> (OfFolders, Vec<Problem>) {
     let (mut read, mut seen, mut told) = (OfFolders::new(), BTreeSet::new(), Vec::new());
     for folder in paths.iter().map(|path| folder_of(path)) {
@@ -132,7 +132,7 @@ fn format_file(path: &Path, args: &FmtArgs, settings: &OfFolders) -> Fate {
     }
 }
 
-/// What the command line, or else the nearest manifest asks for.
+/// Returns the options of the command line or, as a default, of the nearest manifest.
 fn options(settings: Option<&Settings>, args: &FmtArgs) -> Options {
     let given = |flag: Option<u16>, setting: Option<usize>, default: usize| {
         flag.map(usize::from).or(setting).unwrap_or(default)
@@ -153,7 +153,7 @@ fn tell(path: &Path, fate: &Fate) {
         Fate::Unchanged => {}
         Fate::Formatted => crate::out::write(&format!("formatted {name}\n")),
         Fate::WouldChange => eprintln!("{name}: would be reformatted"),
-        // This message names the file.
+        // This message already includes the file name.
         Fate::Failed(why) if why.starts_with("cannot read ") => eprintln!("{}", harn_syntax::error_line(why)),
         Fate::Failed(why) => eprintln!("{name}: {}", with_margin(why, MARGIN)),
     }

@@ -1,6 +1,6 @@
-//! `harn resume --jobs`: executes the runs that a worker names on the standard input, one after the other.
+//! `harn resume --jobs`: executes the runs that a worker lists on standard input, one after the other.
 //!
-//! Each run has a thread of its own, with the memory limit and the state of a new process. The store stays open.
+//! Each run executes on its own thread, with the memory limit and the state of a new process. The store stays open.
 
 use std::io::{BufRead, BufReader, Write};
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use harn_store::Store;
 use super::durable::{execute, failed, store};
 use crate::{limits, out, signal};
 
-/// The stack of a run: that of the first thread of a process.
+/// Stack size of a run: that of a process's main thread.
 const STACK: usize = 8 << 20;
 
-/// What a process writes after a run; the token is known to the worker alone.
+/// The marker that a process writes after a run. Only the worker knows its token.
 #[derive(Clone)]
 pub(crate) struct Mark(String);
 
@@ -26,18 +26,18 @@ impl Mark {
         &self.0
     }
 
-    /// The beginning of each mark.
+    /// Returns the prefix of each marker.
     pub(super) fn prefix(&self) -> Vec<u8> {
         format!("\u{1e}{} ", self.0).into_bytes()
     }
 
-    /// The mark after a run that ended with an exit code.
+    /// Returns the marker for a run that ended with exit code `code`.
     pub(super) fn line(&self, code: i32) -> String {
         format!("\u{1e}{} {code}\n", self.0)
     }
 }
 
-/// A run, as the worker names it.
+/// A run, as listed by the worker.
 pub(super) struct Job {
     pub(super) id: String,
     pub(super) epoch: u64,
@@ -57,7 +57,7 @@ impl Job {
     }
 }
 
-/// Executes runs until the standard input ends, or a signal asks this process to make room.
+/// Executes runs until standard input ends or a signal drains this process.
 pub(crate) fn serve(token: &str) -> u8 {
     let mark = Mark::new(token.to_owned());
     let opened = take_input().and_then(|input| Ok((input, store()?)));
@@ -69,7 +69,7 @@ pub(crate) fn serve(token: &str) -> u8 {
         let Ok(line) = line else { break };
         let Some(job) = Job::parse(&line) else { return failed("expected ID EPOCH MILLISECONDS") };
         let Some(code) = in_thread(&store, job) else {
-            // It has panicked; what it left behind is not trusted.
+            // The run panicked. The state of this process is no longer trusted.
             return 101;
         };
         let line = mark.line(i32::from(out::settle(code)));
@@ -83,7 +83,7 @@ pub(crate) fn serve(token: &str) -> u8 {
     0
 }
 
-/// Executes a run in a new thread.
+/// Executes a run on a new thread.
 fn in_thread(store: &Arc<dyn Store>, job: Job) -> Option<u8> {
     let store = Arc::clone(store);
     let run = move || {
@@ -94,13 +94,13 @@ fn in_thread(store: &Arc<dyn Store>, job: Job) -> Option<u8> {
     thread.ok()?.join().ok()
 }
 
-/// Takes the standard input from the programs: they read an empty one, as in a process of their own.
+/// Takes over standard input. Programs read an empty one, as in their own process.
 #[cfg(unix)]
 fn take_input() -> Result<std::io::PipeReader, String> {
     use std::os::fd::{FromRawFd as _, OwnedFd};
     let wrong = |what: &str| format!("{what}: {}", std::io::Error::last_os_error());
-    // SAFETY: the calls get descriptors by number and a string that ends with NUL. Nothing has read the standard input yet. The copy
-    // is owned by the reader that is returned.
+    // SAFETY: the calls receive descriptors by number and a NUL-terminated string. Nothing has read standard input yet.
+    // The returned reader owns the copy.
     unsafe {
         let input = libc::fcntl(libc::STDIN_FILENO, libc::F_DUPFD_CLOEXEC, 3);
         if input < 0 {
@@ -116,7 +116,7 @@ fn take_input() -> Result<std::io::PipeReader, String> {
     }
 }
 
-/// Elsewhere a process executes one run, with `--lease`.
+/// On other systems each process executes one run, with `--lease`.
 #[cfg(not(unix))]
 fn take_input() -> Result<std::io::Empty, String> {
     Err("--jobs requires Unix".to_owned())

@@ -1,4 +1,4 @@
-//! `harn --json-schemas`: which commands write JSON, and which version of it.
+//! `harn --json-schemas`: lists the commands with JSON output, and its versions.
 
 use clap::CommandFactory;
 use harn_value::{Data as Value, json};
@@ -6,7 +6,7 @@ use harn_value::{Data as Value, json};
 use super::providers::{envelope, fail, print};
 use crate::args::{Cli, JsonSchemasArgs};
 
-/// Lists the commands; 1 if none has the name that was given.
+/// Lists the commands. Returns 1 for an unknown name.
 pub(crate) fn json_schemas(args: &JsonSchemasArgs) -> u8 {
     let mut names = Vec::new();
     collect(&Cli::command(), "", &mut names);
@@ -24,12 +24,12 @@ pub(crate) fn json_schemas(args: &JsonSchemasArgs) -> u8 {
     print(&envelope(&rows.into()))
 }
 
-/// The version of what a command writes.
+/// Returns the version of a command's JSON output.
 fn version(command: &str) -> i64 {
     if command == "test" { super::test::SCHEMA_VERSION } else { 1 }
 }
 
-/// The commands below one that write JSON, in the order of the help.
+/// Collects the subcommands with JSON output, in the order of the help.
 fn collect(command: &clap::Command, path: &str, names: &mut Vec<String>) {
     for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
         let name = format!("{path}{}", sub.get_name());
@@ -40,7 +40,7 @@ fn collect(command: &clap::Command, path: &str, names: &mut Vec<String>) {
     }
 }
 
-/// Whether an option asks for JSON: `--json`, or one that has `json` among its words.
+/// Whether an option selects JSON: `--json`, or an option with `json` among its values.
 fn makes_json(option: &clap::Arg) -> bool {
     option.get_id() == "json" || option.get_possible_values().iter().any(|value| value.get_name() == "json")
 }

@@ -1,5 +1,5 @@
-//! `harn lint FILE...`: the rules for programs and prompt templates, and the findings that are no matter of a program's
-//! surroundings.
+//! `harn lint FILE...`: runs the lint rules for programs and prompt templates, and the checks that do not depend on the
+//! program's environment.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::findings::{self, Findings, Manifests, Wording};
 use crate::program::Program;
 use crate::report::Problem;
 
-/// Lints files; 1 if there was an error, or anything at all in a strict project.
+/// Lints files. Returns 1 if there is an error, or, in a strict project, any finding.
 pub(crate) fn lint(args: &LintArgs) -> u8 {
     let wanted = |path: &Path| findings::is_program(path) || findings::is_template(path);
     let paths = match findings::collect(&args.targets, wanted, true) {
@@ -62,13 +62,14 @@ fn lint_file(path: PathBuf, args: &LintArgs, manifests: &mut Manifests) -> Findi
     }
 }
 
-/// Limits the passes over a file: a fix can make another one possible.
+/// Maximum number of passes over a file: a fix can enable another one.
 const MAX_PASSES: usize = 10;
 
-/// Applies the safe fixes to a file and writes it. Returns the new text and the number of fixes; `None` if there are none.
+/// Applies the safe fixes to a file and writes it. Returns the new source and the number of fixes, or `None` if there
+/// are none.
 ///
 /// # Errors
-/// The finding that the file cannot be written.
+/// A finding if the file cannot be written.
 pub(super) fn fix_file(
     path: &Path,
     text: &str,
@@ -90,7 +91,7 @@ pub(super) fn fix_file(
     Ok(Some((fixed, count)))
 }
 
-/// Applies the safe fixes until none is left. Returns the text and the number of fixes.
+/// Applies the safe fixes until none is left. Returns the source and the number of fixes.
 fn fix(path: &Path, mut text: String, find: impl Fn(&Program) -> Vec<Problem>) -> (String, usize) {
     let mut count = 0;
     for _ in 0..MAX_PASSES {
@@ -102,7 +103,7 @@ fn fix(path: &Path, mut text: String, find: impl Fn(&Program) -> Vec<Problem>) -
     (text, count)
 }
 
-/// Runs the rules for templates.
+/// Runs the lint rules for templates.
 pub(super) fn lint_template(path: PathBuf, manifests: &mut Manifests) -> Findings {
     let text = match findings::read_text(&path) {
         Ok(text) => text,

@@ -9,20 +9,20 @@ use lsp_server::{Connection, Message};
 
 use crate::editor_host::MachineHost;
 
-/// Messages that may wait for the server; behind them the editor waits.
+/// Maximum number of queued messages. When the queue is full, the editor is not read.
 const WAITING: usize = 256;
 
-/// How long is waited for an editor to take what was said before the session broke.
+/// How long to wait for the editor to receive the pending messages after a broken session.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Serves an editor; 0 when it said goodbye.
+/// Serves an editor. Returns 0 if it ended the session with `exit`.
 #[expect(clippy::disallowed_methods, reason = "messages are no output of a program")]
 pub(crate) fn lsp() -> u8 {
     let (server, editor) = Connection::memory();
     let Connection { sender: heard, receiver: said } = editor;
     let broken: Arc<Mutex<Option<String>>> = Arc::default();
     let why = broken.clone();
-    // It is not waited for: one that reads has nobody who would end it.
+    // This thread is not joined: it may be blocked in a read that nothing ends.
     std::thread::spawn(move || {
         let listened = listen(&mut io::stdin().lock(), |message| {
             while heard.len() > WAITING {
@@ -30,7 +30,7 @@ pub(crate) fn lsp() -> u8 {
             }
             heard.send(message).is_ok()
         });
-        // Known before `heard` goes, which ends the session.
+        // Set before `heard` is dropped, which ends the session.
         *why.lock().unwrap_or_else(PoisonError::into_inner) = listened.err().map(|error| error.to_string());
         drop(heard);
     });
@@ -67,7 +67,7 @@ pub(crate) fn lsp() -> u8 {
     }
 }
 
-/// Reads messages until the input ends or nobody takes them any more.
+/// Reads messages until the input ends or the receiver is gone.
 fn listen(input: &mut impl BufRead, mut tell: impl FnMut(Message) -> bool) -> io::Result<()> {
     while let Some(body) = harn_lsp::read_frame(input)? {
         let message = serde_json::from_slice(&body).map_err(|why| {

@@ -1,4 +1,4 @@
-//! `harn mcp`: sign in to servers of the Model Context Protocol over HTTP.
+//! `harn mcp`: signs in to MCP servers over HTTP.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -23,7 +23,7 @@ type Socket = std::net::TcpStream;
 /// How long the user may take in the browser.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Runs a subcommand; returns the exit code.
+/// Runs a subcommand. Returns the exit code.
 pub(crate) fn mcp(command: &McpCommand) -> u8 {
     let done = match command {
         McpCommand::Login(args) => login(args),
@@ -41,7 +41,7 @@ pub(crate) fn mcp(command: &McpCommand) -> u8 {
     }
 }
 
-/// The address of a server that is named by its address, or by the manifest of the project.
+/// Returns the address of a server, given as an address or as a name in the project's manifest.
 fn address(server: &str) -> Result<(String, SignIn), String> {
     if ["http://", "https://"].iter().any(|scheme| server.starts_with(scheme)) {
         return Ok((server.to_owned(), SignIn::default()));
@@ -125,7 +125,7 @@ async fn client(
     }
 }
 
-/// Waits for the browser to bring the code. Requests without the state of this sign-in are rejected.
+/// Waits until the browser delivers the code. Requests without the state of this sign-in are rejected.
 fn callback(real: &Real, listener: &Listener, authorization: &Authorization) -> Result<String, String> {
     let end = real.monotonic().saturating_add(PATIENCE);
     listener.set_nonblocking(true).map_err(|error| error.to_string())?;
@@ -154,7 +154,7 @@ fn callback(real: &Real, listener: &Listener, authorization: &Authorization) -> 
     Err("the sign-in took too long".to_owned())
 }
 
-/// The fields of a request for `/callback`.
+/// Returns the query fields of a request for `/callback`.
 fn request(socket: &Socket) -> Option<Vec<(String, String)>> {
     socket.set_nonblocking(false).ok()?;
     socket.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
@@ -162,7 +162,7 @@ fn request(socket: &Socket) -> Option<Vec<(String, String)>> {
     let mut input = BufReader::new(std::io::Read::take(socket, 16 << 10));
     input.read_line(&mut line).ok()?;
     let target = line.strip_prefix("GET ")?.split(' ').next()?.to_owned();
-    // The rest of the head, so that the answer arrives.
+    // Read the rest of the head, so that the response is delivered.
     while input.read_line(&mut line).ok()? > 0 && !line.ends_with("\r\n\r\n") {}
     Some(query_fields(target.strip_prefix("/callback?").unwrap_or_default()))
 }

@@ -1,4 +1,4 @@
-//! The commands, one file each. Each gives the exit code.
+//! The commands, one file each. Each one returns the exit code.
 
 pub(crate) mod bench;
 pub(crate) mod check;

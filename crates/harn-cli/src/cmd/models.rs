@@ -1,5 +1,5 @@
-//! `harn models` and `harn model-info`: the models that have an alias or a catalogue entry, what one of them can do, and
-//! whether it is there.
+//! `harn models` and `harn model-info`: the models with an alias or a catalogue entry, their capabilities and
+//! availability.
 
 use harn_system::Real;
 use harn_value::{Data as Value, json};
@@ -17,7 +17,7 @@ pub(crate) fn models(args: &ModelsArgs) -> u8 {
     }
 }
 
-/// Prints every fact about a model with its source.
+/// Prints all data of a model with its source.
 fn show(args: &ShowModelArgs) -> u8 {
     let vm = program::session_vm(std::rc::Rc::new(Real::new()));
     let runtime = harn_runtime::llm_runtime(&vm);
@@ -85,7 +85,7 @@ fn list(args: &ListArgs) -> u8 {
     print(&if args.json { envelope(&json!({"models": all})) } else { listing(&all) })
 }
 
-/// Returns the note about a model name that no table has and that does not name a provider.
+/// Returns a note about a model name that is in no table and does not name a provider.
 fn unlisted(name: &str, provider: &str, listed: &[Value]) -> String {
     let aliases = listed.iter().flat_map(|model| texts(&model["aliases"]));
     let names: Vec<String> = listed.iter().map(|model| text(&model["id"])).chain(aliases).collect();
@@ -93,7 +93,7 @@ fn unlisted(name: &str, provider: &str, listed: &[Value]) -> String {
     format!("note: unknown model `{name}`{hint}: calls with this name go to the provider `{provider}`")
 }
 
-/// Shows a model as one JSON object. `readiness` is what a health check of the model gave, null when none was asked for.
+/// Prints a model as a JSON object. `readiness` is the result of a health check, or null if none was requested.
 pub(crate) fn model_info(args: ModelInfoArgs) -> u8 {
     let vm = program::session_vm(std::rc::Rc::new(Real::new()));
     let runtime = harn_runtime::llm_runtime(&vm);
@@ -117,7 +117,7 @@ pub(crate) fn model_info(args: ModelInfoArgs) -> u8 {
     }
 }
 
-/// Shows what the models can do: all of them, or those with a feature, which is a key of `provider_capabilities`.
+/// Prints the capabilities of all models, or of those with a feature. A feature is a key of `provider_capabilities`.
 pub(super) fn matrix(feature: Option<&str>, as_json: bool) -> u8 {
     let vm = program::session_vm(std::rc::Rc::new(Real::new()));
     let mut rows = harn_runtime::provider_matrix(&harn_runtime::llm_runtime(&vm));
@@ -167,7 +167,7 @@ pub(super) fn matrix(feature: Option<&str>, as_json: bool) -> u8 {
     ))
 }
 
-/// Whether a capability is more than a no.
+/// Whether a capability is available.
 fn is_there(value: &Value) -> bool {
     let nothing = value.is_null() || *value == false || *value == "none";
     !nothing && value.as_array().is_none_or(|list| !list.is_empty())

@@ -1,4 +1,4 @@
-//! `harn new NAME` and `harn init [NAME]`: a project to begin with.
+//! `harn new NAME` and `harn init [NAME]`: create a project.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use harn_system::{Real, System, SystemExt};
 
 use crate::args::{InitArgs, NewArgs, Template};
 
-/// A file of a template: its path, and its text with `{{name}}` for the name of the project.
+/// A file of a template: its path, and its content with `{{name}}` for the name of the project.
 type File = (&'static str, &'static str);
 
 macro_rules! files {
@@ -36,7 +36,7 @@ impl Template {
         }
     }
 
-    /// What to do next.
+    /// Returns the suggested next commands.
     fn next(self) -> &'static [&'static str] {
         match self {
             Template::Basic | Template::Eval => &["harn run main.harn", "harn test"],
@@ -48,9 +48,9 @@ impl Template {
     }
 }
 
-/// Makes a folder with a project.
+/// Creates a directory with a project.
 pub(crate) fn new(args: &NewArgs) -> u8 {
-    // `harn new agent NAME` is another way to say `--template agent`.
+    // `harn new agent NAME` is an alternative to `--template agent`.
     let (name, template) = match (Template::from_str(&args.name, false), &args.second) {
         (Ok(template), Some(name)) => (name, template),
         (Err(_), Some(surplus)) => {
@@ -78,7 +78,7 @@ pub(crate) fn new(args: &NewArgs) -> u8 {
     make_folder(name, template)
 }
 
-/// Makes the current folder, or one with a name, a project.
+/// Makes the current directory a project, or creates a directory with a project.
 pub(crate) fn init(args: &InitArgs) -> u8 {
     let template = args.template.unwrap_or(Template::Basic);
     match &args.name {
@@ -114,10 +114,10 @@ fn is_name(name: &str) -> bool {
         && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | '_' | '-'))
 }
 
-/// Writes the files that are not there.
+/// Writes the files that do not exist yet.
 fn fill(folder: &Path, name: &str, template: Template) -> u8 {
     let system = Real::new();
-    // The name of a folder may have any characters.
+    // A directory name may contain any characters.
     let safe: String = name.chars().map(|c| if is_name(&format!("a{c}")) { c } else { '-' }).collect();
     let safe = if safe.is_empty() { "project" } else { &safe };
     for (file, text) in template.files() {
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
     use crate::args::{Cli, Command};
 
-    /// Runs a command as the command line would; its exit code.
+    /// Runs a command as from the command line and returns its exit code.
     fn harn(args: &[&str]) -> u8 {
         let cli = Cli::try_parse_from(["harn"].iter().chain(args)).expect("the command line is understood");
         match cli.command {

@@ -1,5 +1,5 @@
-//! `harn install`, `add`, `remove`, `update` and `lock`: the dependencies of a project. Commands that read programs ask
-//! [`ready`] first.
+//! `harn install`, `add`, `remove`, `update` and `lock`: manage the dependencies of a project. Commands that read
+//! programs call [`ready`] first.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use harn_vm::block_on;
 
 use crate::args::{AddArgs, InstallArgs, LockArgs, RemoveArgs, UpdateArgs};
 
-/// Installs what the manifest asks for; the exit code.
+/// Installs the dependencies of the manifest. Returns the exit code.
 pub(crate) fn install(args: &InstallArgs) -> u8 {
     let mode = Mode { locked: args.locked, offline: args.offline };
     with_project(|project| {
@@ -23,7 +23,7 @@ pub(crate) fn install(args: &InstallArgs) -> u8 {
     })
 }
 
-/// Writes the lock file; the exit code.
+/// Writes the lock file. Returns the exit code.
 pub(crate) fn lock(args: &LockArgs) -> u8 {
     let mode = Mode { locked: args.locked, offline: args.offline };
     with_project(|project| {
@@ -32,13 +32,13 @@ pub(crate) fn lock(args: &LockArgs) -> u8 {
     })
 }
 
-/// Looks dependencies up anew; the exit code.
+/// Resolves dependencies again. Returns the exit code.
 pub(crate) fn update(args: &UpdateArgs) -> u8 {
     let renew = args.alias.as_deref().map_or(Renew::All, Renew::One);
     with_project(|project| Ok(told(&wait(project.install(Mode::default(), renew))?)))
 }
 
-/// Adds a dependency to the manifest and installs it; the exit code.
+/// Adds a dependency to the manifest and installs it. Returns the exit code.
 pub(crate) fn add(args: &AddArgs) -> u8 {
     with_project(|project| {
         let dependency = wanted(args, project)?;
@@ -47,7 +47,7 @@ pub(crate) fn add(args: &AddArgs) -> u8 {
     })
 }
 
-/// Takes a dependency out of the manifest and of the project; the exit code.
+/// Removes a dependency from the manifest and the project. Returns the exit code.
 pub(crate) fn remove(args: &RemoveArgs) -> u8 {
     with_project(|project| {
         let change = |text: &str| harn_packages::remove(text, &project.manifest(), &args.alias);
@@ -55,10 +55,10 @@ pub(crate) fn remove(args: &RemoveArgs) -> u8 {
     })
 }
 
-/// Sees to it that the packages of the projects that these folders belong to are there.
+/// Ensures that the packages of the projects of these directories are installed.
 ///
 /// # Errors
-/// What is wrong with the lock file or a package.
+/// The lock file or a package is invalid.
 pub(crate) fn ready<'a>(folders: impl Iterator<Item = &'a Path>) -> Result<(), String> {
     let system = Real::new();
     let mut seen = BTreeSet::new();
@@ -73,12 +73,12 @@ pub(crate) fn ready<'a>(folders: impl Iterator<Item = &'a Path>) -> Result<(), S
     Ok(())
 }
 
-/// Waits for work that asks git.
+/// Blocks until a git operation has finished.
 fn wait<T>(work: impl Future<Output = Result<T, Trouble>>) -> Result<T, Trouble> {
     block_on(work).map_err(|error| Trouble(format!("cannot wait for anything: {error}")))?
 }
 
-/// Does something with the project of the working directory.
+/// Runs `work` with the project of the working directory.
 fn with_project(work: impl FnOnce(&Project<'_>) -> Result<String, Trouble>) -> u8 {
     let system = Real::new();
     let Some(project) = Project::near(&system, &system.work_dir()) else {
@@ -97,7 +97,7 @@ fn with_project(work: impl FnOnce(&Project<'_>) -> Result<String, Trouble>) -> u
     }
 }
 
-/// The dependency that `harn add` describes.
+/// Returns the dependency that `harn add` describes.
 fn wanted(args: &AddArgs, project: &Project<'_>) -> Result<Dependency, Trouble> {
     let (source, tag) = source(args)?;
     let named = args.source.as_ref().filter(|_| args.git.is_some() || args.path.is_some());
@@ -129,13 +129,13 @@ fn wanted(args: &AddArgs, project: &Project<'_>) -> Result<Dependency, Trouble> 
     Ok(Dependency { alias, origin, package: args.package.clone() })
 }
 
-/// Where a dependency that is added comes from.
+/// The source of an added dependency.
 enum Source {
     Repository(String),
     Path(PathBuf),
 }
 
-/// What is added, and the tag that is written behind it.
+/// Returns the source of the added dependency and its tag.
 fn source(args: &AddArgs) -> Result<(Source, Option<String>), Trouble> {
     let given = args.source.as_deref().unwrap_or_default();
     if args.registry.is_some() || given.starts_with('@') {
@@ -147,7 +147,7 @@ fn source(args: &AddArgs) -> Result<(Source, Option<String>), Trouble> {
         (Some(url), _) => (Source::Repository(url.clone()), None),
         (None, Some(path)) => (Source::Path(path.clone()), None),
         (None, None) => match harn_packages::short_form(given) {
-            // What lies here is meant, whatever it looks like.
+            // An existing local path takes precedence over the short form of a repository.
             Some((url, tag)) if !Real::new().exists(Path::new(given)) => (Source::Repository(url), tag),
             _ if harn_packages::looks_like_a_repository(given)
                 || args.rev.is_some()
@@ -160,7 +160,7 @@ fn source(args: &AddArgs) -> Result<(Source, Option<String>), Trouble> {
     })
 }
 
-/// A path of the working directory, as the project's manifest has to write it.
+/// Converts a path relative to the working directory to one relative to the project's manifest.
 fn seen_from(project: &Project<'_>, path: &Path) -> PathBuf {
     let system = Real::new();
     let manifest = project.manifest();
@@ -183,7 +183,7 @@ fn seen_from(project: &Project<'_>, path: &Path) -> PathBuf {
     }
 }
 
-/// What an installation did, in a few lines.
+/// Summarizes an installation in a few lines.
 fn told(done: &Done) -> String {
     let mut out = String::new();
     for name in &done.copied {

@@ -14,7 +14,7 @@ use crate::signal;
 use crate::style::Colour;
 use crate::surroundings::{Surroundings, task_variable};
 
-/// Runs the program, once or again and again; gives the exit code.
+/// Runs the program, once or repeatedly. Returns the exit code.
 pub(crate) fn playground(args: &PlaygroundArgs) -> u8 {
     let mut env = Vec::new();
     if let Some(task) = &args.task {
@@ -95,7 +95,7 @@ fn run(
     program::unless_unwritten(&prepared.vm, end)
 }
 
-/// Runs the script while the host lives.
+/// Runs the script while the host program is running.
 async fn within(script: &Program, host: &Program, prepared: &Prepared, living: Living, task: Value) -> End {
     let vm = &prepared.vm;
     let refused = |text: String| End::Refused(vec![Problem::general(text)]);

@@ -1,4 +1,4 @@
-//! `harn portal`: recorded runs in the browser.
+//! `harn portal`: shows recorded runs in the browser.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::keywords::KEYWORDS;
 use crate::out;
 use crate::{program, signal};
 
-/// Serves the page until Ctrl-C or another signal that asks it to end; gives the exit code.
+/// Serves the portal until Ctrl-C or a termination signal. Returns the exit code.
 pub(crate) fn portal(args: &PortalArgs) -> u8 {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -63,7 +63,7 @@ async fn serve(args: &PortalArgs) -> Result<(), String> {
         }
         std::future::pending().await
     };
-    // Programs that were launched end with the portal: they are dropped with it.
+    // Dropping the portal also ends the programs that it launched.
     let told = Arc::new(Notify::new());
     let teller = told.clone();
     signal::tell(move || teller.notify_one());
@@ -109,7 +109,7 @@ fn settings(args: &PortalArgs) -> Result<Settings, String> {
     })
 }
 
-/// Opens a page in the browser of whoever sits here.
+/// Opens a page in the user's browser.
 async fn open(page: &str) -> Result<(), String> {
     let (program, before): (&str, &[&str]) = match Real::new().platform().0 {
         "macos" | "darwin" => ("open", &[]),
@@ -120,7 +120,7 @@ async fn open(page: &str) -> Result<(), String> {
     command.arguments = before.iter().copied().chain([page]).map(str::to_owned).collect();
     match process::run(command).await {
         Ok(end) if end.code == Some(0) => Ok(()),
-        // What it writes may contain the address with a token that can be used once.
+        // Its output may contain the address with the one-time token.
         Ok(_) => Err(format!("{program} failed")),
         Err(error) => Err(format!("{program}: {error}")),
     }

@@ -1,5 +1,5 @@
-//! `harn providers` and `harn provider-catalog`: who can answer model calls, and whether the key is there. Keys
-//! themselves are never shown.
+//! `harn providers` and `harn provider-catalog`: the model providers, and whether their keys are set. Keys are never
+//! printed.
 
 use harn_system::Real;
 use harn_value::{Data as Value, json};
@@ -22,14 +22,14 @@ pub(crate) fn providers(args: &ListArgs) -> u8 {
     }
 }
 
-/// Says that a provider is not among those listed.
+/// Reports an unknown provider.
 pub(super) fn unknown(name: &str, all: &[Value]) -> String {
     let known: Vec<&str> = all.iter().filter_map(|provider| provider["name"].as_str()).collect();
     let hint = harn_vm::suggest::hint(name, known.iter().copied());
     format!("unknown provider `{name}`{hint}; known providers: {}", known.join(", "))
 }
 
-/// Shows providers, models and aliases as one JSON object.
+/// Prints providers, models and aliases as one JSON object.
 pub(crate) fn provider_catalog(available_only: bool) -> u8 {
     let vm = program::session_vm(std::rc::Rc::new(Real::new()));
     let catalog = harn_runtime::provider_catalog(&harn_runtime::llm_runtime(&vm), available_only);
@@ -87,7 +87,7 @@ fn details(provider: &Value) -> String {
     fields(&rows)
 }
 
-/// The default model; of one that is retired the successor, too.
+/// Returns the default model, and the successor of a retired one.
 fn default_model(provider: &Value) -> String {
     match (provider["default_model"].as_str(), provider["served_model"].as_str()) {
         (Some(model), Some(served)) if model != served => format!("{served} (for {model})"),
@@ -95,7 +95,7 @@ fn default_model(provider: &Value) -> String {
     }
 }
 
-/// Names and values, one pair per line; long values go on below.
+/// Formats names and values, one pair per line. Long values continue on the next lines.
 pub(super) fn fields(rows: &[(&str, String)]) -> String {
     let mut out = String::new();
     for (name, value) in rows {
@@ -115,36 +115,36 @@ pub(super) fn fields(rows: &[(&str, String)]) -> String {
     out
 }
 
-/// Whether the key of a row is set, in a word.
+/// Returns the status of a row's key as one word.
 pub(super) fn key(row: &Value) -> String {
     let word = text(&row["key"]);
     if word == "not needed" { "none".to_owned() } else { word }
 }
 
-/// The display form of a JSON value.
+/// Returns the display form of a JSON value.
 pub(super) fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// The texts of a JSON list.
+/// Returns the items of a JSON array as strings.
 pub(super) fn texts(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().map(text).collect()
 }
 
-/// A JSON document of a command that went well.
+/// Returns the JSON document of a successful command.
 pub(super) fn envelope(data: &Value) -> String {
     let whole = json!({"schemaVersion": 1, "ok": true, "data": data, "error": null, "warnings": []});
     format!("{whole:#}\n")
 }
 
-/// Prints a result; gives the exit code.
+/// Prints a result. Returns the exit code.
 pub(super) fn print(text: &str) -> u8 {
-    // A reader that has gone away has read what it wanted.
+    // The reader may close the pipe; that is not an error.
     crate::out::write(text);
     0
 }
 
-/// Reports that a command failed; gives the exit code.
+/// Reports the failure of a command. Returns the exit code.
 pub(super) fn fail(code: &str, message: &str, details: &Value, as_json: bool) -> u8 {
     if as_json {
         let error = json!({"code": code, "message": message, "details": details});

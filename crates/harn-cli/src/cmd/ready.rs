@@ -1,4 +1,4 @@
-//! `harn provider-ready`: one health check of a provider, as `llm_healthcheck` makes it.
+//! `harn provider-ready`: runs one health check of a provider, like `llm_healthcheck`.
 
 use harn_system::Real;
 use harn_value::{Data as Value, data::Map};
@@ -7,7 +7,7 @@ use super::providers::{envelope, fail, fields, print, text, texts, unknown};
 use crate::args::ReadyArgs;
 use crate::program;
 
-/// Asks a provider whether it answers.
+/// Checks whether a provider responds.
 pub(crate) fn provider_ready(args: ReadyArgs) -> u8 {
     let vm = program::session_vm(std::rc::Rc::new(Real::new()));
     let runtime = harn_runtime::llm_runtime(&vm);
@@ -15,7 +15,7 @@ pub(crate) fn provider_ready(args: ReadyArgs) -> u8 {
     let Some(row) = all.iter().find(|provider| provider["name"] == args.provider.as_str()) else {
         return fail("unknown_provider", &unknown(&args.provider, &all), &Value::Null, args.json);
     };
-    // A server of one's own is ready when it serves the model that a call would ask for.
+    // A local server is ready if it serves the default model.
     let of_calls = || row["default_model"].as_str().filter(|_| row["key"] == "not needed");
     let mut settings = Map::new();
     if let Some(model) = args.model.as_deref().or_else(of_calls) {
@@ -24,7 +24,7 @@ pub(crate) fn provider_ready(args: ReadyArgs) -> u8 {
     }
     settings.extend(args.base_url.map(|url| ("base_url".to_owned(), Value::from(url))));
     let mut report = harn_runtime::check_provider(&runtime, &args.provider, &Value::Object(settings));
-    // The check of an Ollama model tells its findings without a frame.
+    // The check of an Ollama model returns its results without an envelope.
     report["provider"] = args.provider.as_str().into();
     let message = text(&report["message"]);
     if report["valid"] == true {
@@ -37,7 +37,7 @@ pub(crate) fn provider_ready(args: ReadyArgs) -> u8 {
         return print(&if args.json { envelope(&report) } else { details(&report, ready, hint) });
     }
     if !args.json {
-        // The message is the error below.
+        // The message is printed as the error below.
         report["message"] = Value::Null;
         print(&details(&report, "no", None));
     }
@@ -46,9 +46,9 @@ pub(crate) fn provider_ready(args: ReadyArgs) -> u8 {
     fail(reason, &message, &report, args.json)
 }
 
-/// Lays out a report. `selected` says that calls use another provider.
+/// Formats a report. `selected` is set if calls use another provider.
 fn details(report: &Value, ready: &str, selected: Option<String>) -> String {
-    // What a check found is in `metadata`, or beside it.
+    // The results of a check are in `metadata` or at the top level.
     let found = |key: &str| [&report["metadata"][key], &report[key]].into_iter().find(|v| !v.is_null());
     let shown = |key: &str| found(key).map(text);
     let models = found("available_models").map(texts).filter(|models| !models.is_empty());

@@ -1,4 +1,4 @@
-//! `harn repl`: an interactive session, or the evaluation of what comes on standard input.
+//! `harn repl`: an interactive session, or the evaluation of standard input.
 
 use std::io::{BufRead, Write};
 use std::sync::mpsc::sync_channel;
@@ -12,7 +12,7 @@ use crate::repl::input::{State, state};
 use crate::repl::session::{Reply, Running, Session};
 use crate::signal;
 
-/// Runs the session; gives the exit code.
+/// Runs the session. Returns the exit code.
 pub(crate) fn repl() -> u8 {
     let running = Running::default();
     let watched = running.clone();
@@ -27,10 +27,10 @@ pub(crate) fn repl() -> u8 {
     }
 }
 
-/// Shows a reply; the exit code if the session is to end.
+/// Prints a reply. Returns the exit code if the session ends.
 fn show(reply: Reply, failed: &mut bool) -> Option<u8> {
     match reply {
-        // A closed pipe ends the session, as there is nobody to talk to.
+        // A closed pipe ends the session.
         Reply::Text(text) => write!(crate::out::Out, "{text}").is_err().then_some(0),
         Reply::Error(text) => {
             *failed = true;
@@ -41,7 +41,7 @@ fn show(reply: Reply, failed: &mut bool) -> Option<u8> {
     }
 }
 
-/// Reads inputs from standard input up to its end; 1 if one of them failed.
+/// Evaluates standard input to its end. Returns 1 if an input failed.
 #[expect(clippy::disallowed_methods, reason = "lines as bytes: one that is no text must not end the session")]
 fn piped(running: Running) -> std::io::Result<u8> {
     block_on(async {
@@ -76,7 +76,7 @@ fn piped(running: Running) -> std::io::Result<u8> {
     })?
 }
 
-/// Talks to a terminal. Lines are read on a thread of their own, so that tasks go on while the prompt waits.
+/// Runs a session on a terminal. Lines are read on a separate thread, so that tasks continue while the prompt waits.
 fn interactive(running: Running) -> std::io::Result<u8> {
     crate::out::write(concat!(
         "Harn REPL v",
@@ -105,7 +105,7 @@ fn interactive(running: Running) -> std::io::Result<u8> {
         session.end().await;
         code
     })?;
-    // Not joined when the user said `:quit`: the editor then waits for an answer that will not come.
+    // The thread is not joined after `:quit`, because the editor would wait for an answer that never arrives.
     drop(to_editor);
     if let Ok(Err(error)) = editor.join() {
         return Err(std::io::Error::other(error));

@@ -1,8 +1,8 @@
-//! `harn replay ID --debug`: from effect to effect, forwards and back.
+//! `harn replay ID --debug`: steps from effect to effect, forwards and backwards.
 //!
-//! A first replay counts statements, and notes behind which statement of its task each effect was handed over. To stand at an
-//! effect is to replay up to that statement; to step back is to do so again from the beginning. Every replay of a journal
-//! runs through the same statements, so a number is a place.
+//! A first replay counts statements, and records after which statement of its task each effect was requested. Stopping
+//! at an effect means a replay up to that statement; stepping back means another replay from the beginning. Every
+//! replay of a journal executes the same statements, so a statement number identifies a point of the run.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
@@ -20,16 +20,16 @@ use crate::dap::shown;
 use crate::out;
 use crate::program::{self, End};
 
-/// Effects that `:effects` shows before and behind the present one.
+/// Number of effects that `:effects` shows before and after the current one.
 const AROUND: usize = 5;
 
-/// Lines that `:list` shows before and behind the present one.
+/// Number of lines that `:list` shows before and after the current one.
 const LINES: usize = 4;
 
-/// Effects that only look, and mostly for another one.
+/// Read-only effects, which mostly prepare another effect.
 const LOOKS: [&str; 6] = ["cwd", "facts", "link_facts", "canonical", "env", "random"];
 
-/// Writes a line. What cannot be written is told when the command ends.
+/// Prints a line. A write error is reported when the command ends.
 macro_rules! say {
     ($($text:tt)*) => { out::write(&format!("{}\n", format_args!($($text)*))) };
 }
@@ -54,7 +54,7 @@ struct Effect {
     note: String,
     task: String,
     place: String,
-    /// The number of the statement at which its task was.
+    /// Number of the statement that its task had reached.
     statement: u64,
 }
 
@@ -71,7 +71,7 @@ impl Effect {
     }
 }
 
-/// Debugs a run; gives the exit code.
+/// Debugs a run. Returns the exit code.
 pub(crate) fn debug(args: &ReplayArgs) -> u8 {
     match known_store(&args.id).and_then(|store| Ok(known(&*store, &args.id)?)) {
         Ok(known) => talk_about(&known),
@@ -118,7 +118,7 @@ fn talk_about(known: &Known) -> u8 {
     }
 }
 
-/// How a replay came to its end.
+/// How a replay ended.
 enum Ended {
     Differs(Box<harn_journal::Difference>),
     Text(String),
@@ -173,7 +173,7 @@ fn journal_over(known: &Known, inner: Rc<dyn System>) -> Journal {
     Journal::new(Setup { entries, replay: true, secrets, ..Setup::new(inner, Box::new(Nowhere)) })
 }
 
-/// The effects of a run, and how it ends.
+/// Returns the effects of a run, and how it ends.
 fn index(known: &Known) -> Failed<(Vec<Effect>, Ended)> {
     let journal = journal_over(known, Rc::new(Capture::over(Rc::new(Real::new()))));
     let counter = Rc::new(Counter {
@@ -204,15 +204,15 @@ fn index(known: &Known) -> Failed<(Vec<Effect>, Ended)> {
     Ok((worth_a_stop(effects.filter_map(effect).collect()), ended))
 }
 
-/// The effects to stand at. Of those in a row that belong to one statement or line of a task, those that only look are passed over
-/// where there are others; where there are none, the first one stands for all.
+/// Selects the effects to stop at. Of consecutive effects at the same statement or line of a task, read-only ones are
+/// skipped if there are others; otherwise the first one represents all.
 fn worth_a_stop(all: Vec<Effect>) -> Vec<Effect> {
     let mut kept: Vec<Effect> = Vec::new();
     let mut last: Option<(u64, String)> = None;
     for effect in all {
         let place = (effect.statement, effect.task.clone());
         let is_same = last.replace(place.clone()).is_some_and(|last| last == place);
-        // What the runtime looks at when a function has returned belongs to its last line.
+        // Effects that the runtime reads after a function returned belong to the function's last line.
         let is_after =
             |last: &Effect| !last.is_look() && last.place == effect.place && last.task == effect.task;
         if effect.is_look() && (is_same || kept.last().is_some_and(is_after)) {
@@ -226,20 +226,20 @@ fn worth_a_stop(all: Vec<Effect>) -> Vec<Effect> {
     kept
 }
 
-/// Counts statements, and notes at which one each entry was followed.
+/// Counts statements, and records the statement at which each entry was replayed.
 struct Counter {
     journal: Journal,
     tasks: HashMap<u64, String>,
     statements: Cell<u64>,
     /// The last statement of each task.
     last: RefCell<HashMap<String, u64>>,
-    /// The first entry that has no statement yet.
+    /// The first entry without a recorded statement.
     next: Cell<u64>,
     found: RefCell<BTreeMap<u64, u64>>,
 }
 
 impl Counter {
-    /// Notes the entries that were followed since the last statement.
+    /// Records the entries that were replayed since the last statement.
     fn settle(&self) {
         let upto = self.journal.next_entry().unwrap_or(u64::MAX);
         let last = self.last.borrow();
@@ -247,7 +247,7 @@ impl Counter {
             let entry = self.next.get();
             let Some(task) = self.tasks.get(&entry) else { return };
             self.next.set(entry + 1);
-            // A task without statements of its own belongs to one that has some.
+            // A task without executed statements uses those of its nearest ancestor.
             let mut path = task.as_str();
             let statement = loop {
                 match (last.get(path), path.rsplit_once('.')) {
@@ -272,7 +272,7 @@ impl Observer for Counter {
     }
 }
 
-/// Replays up to the present effect, and from there as the person says.
+/// Replays up to the current effect, and then follows the user's commands.
 fn play(known: &Known, talk: &Rc<Talk>) -> Failed<Ended> {
     let console = Rc::new(Capture::over(Rc::new(Real::new())));
     let journal = journal_over(known, console.clone());
@@ -296,29 +296,29 @@ fn play(known: &Known, talk: &Rc<Talk>) -> Failed<Ended> {
     Ok(ended)
 }
 
-/// What is to happen when the program has stopped.
+/// What happens after the program was stopped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wish {
-    /// It goes on to the end.
+    /// Continue to the end.
     On,
-    /// It is replayed from the beginning.
+    /// Replay from the beginning.
     Again,
     Quit,
 }
 
-/// What lasts from replay to replay: the effects, and what the person wants.
+/// State that persists across replays: the effects, and the user's choice.
 struct Talk {
     effects: Vec<Effect>,
-    /// The effect to stand at; one behind the last is the end.
+    /// Index of the effect to stop at. The number of effects means the end.
     current: Cell<usize>,
     wish: Cell<Wish>,
-    /// Bytes of the output that were shown.
+    /// Number of output bytes already shown.
     printed: Cell<usize>,
     is_terminal: bool,
 }
 
 impl Talk {
-    /// A line of the person; nothing when there is none any more.
+    /// Reads a line from the user; `None` at the end of input.
     fn ask(&self) -> Option<String> {
         if self.is_terminal {
             eprint!("debug> ");
@@ -326,7 +326,7 @@ impl Talk {
         Real::new().read_line_now().ok().flatten()
     }
 
-    /// Shows what the program has printed since the person saw its output last.
+    /// Prints program output that was not shown yet.
     fn print_output(&self, console: &Capture) {
         let output = console.output();
         if let Some(new) = output.get(self.printed.get()..).filter(|new| !new.is_empty()) {
@@ -348,7 +348,8 @@ impl Talk {
         }
     }
 
-    /// The effect that a command leads to; nothing for what is no such command. An error is for the person.
+    /// Returns the effect that a command selects, or `None` if the command does not select one. The error is a message
+    /// for the user.
     fn target(&self, command: &str, rest: &str) -> Option<Result<usize, String>> {
         let at = self.current.get();
         Some(match command {
@@ -369,7 +370,7 @@ impl Talk {
         })
     }
 
-    /// Takes commands behind the end of the program.
+    /// Reads commands after the end of the program.
     fn stand_at_end(&self) {
         self.current.set(self.effects.len());
         loop {
@@ -400,13 +401,13 @@ fn split(line: &str) -> (&str, &str) {
     }
 }
 
-/// Stops the program at the present effect, and talks with the person while it stands still.
+/// Stops the program at the current effect and reads commands from the user.
 struct Stand {
     talk: Rc<Talk>,
     console: Rc<Capture>,
     statements: Cell<u64>,
     interrupt: Rc<RefCell<Option<Interrupt>>>,
-    /// The program is to end; what it still runs is no matter of the person.
+    /// The program is about to end; its cleanup is not shown to the user.
     over: Cell<bool>,
 }
 
@@ -436,7 +437,7 @@ impl Stand {
         }
     }
 
-    /// Shows an effect and takes commands until one leads to another effect.
+    /// Shows an effect and reads commands until one selects another effect.
     fn stand(&self, scene: &Scene<'_>, effect: &Effect) {
         self.talk.print_output(&self.console);
         let (at, all) = (self.talk.current.get() + 1, self.talk.effects.len());
@@ -480,7 +481,7 @@ impl Stand {
         }
     }
 
-    /// The line at which the program stands, with so many around it.
+    /// Prints the current line with `around` lines before and after it.
     fn print_lines(&self, scene: &Scene<'_>, around: usize) {
         let Some((module, span)) = scene.place() else { return };
         let Some((_, text)) = scene.vm().source(module) else { return };

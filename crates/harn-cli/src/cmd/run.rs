@@ -1,4 +1,4 @@
-//! `harn run`: runs a program and turns its end into an exit code.
+//! `harn run`: runs a program and converts its result to an exit code.
 
 use std::io::Write;
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::report::Problem;
 use crate::signal;
 use crate::style::Colour;
 
-/// Runs the program; gives the exit code.
+/// Runs the program. Returns the exit code.
 pub(crate) fn run(args: RunArgs) -> u8 {
     let sink = Sink::of(args.json, args.quiet);
     let text = match text("run", &args, &sink) {
@@ -52,7 +52,7 @@ pub(crate) fn run(args: RunArgs) -> u8 {
     }
 }
 
-/// The text of the program, or the exit code when there is none.
+/// Returns the source of the program. The error is the exit code.
 pub(super) fn text(command: &str, args: &RunArgs, sink: &Sink) -> Result<String, u8> {
     let program = match (&args.eval, &args.file) {
         (Some(_), Some(_)) => usage_error(
@@ -60,7 +60,7 @@ pub(super) fn text(command: &str, args: &RunArgs, sink: &Sink) -> Result<String,
             &format!("`harn {command}` accepts either `-e <code>` or `<file.harn>`, not both"),
         ),
         (None, None) => {
-            // What a project begins with.
+            // The default entry file of a project.
             let hint = if Real::new().is_file(Path::new("main.harn")) {
                 format!("; here: harn {command} main.harn")
             } else {
@@ -102,7 +102,7 @@ pub(super) fn text(command: &str, args: &RunArgs, sink: &Sink) -> Result<String,
     Ok(text)
 }
 
-/// The program with its text.
+/// Creates the program from its source.
 pub(super) fn program_of(args: &RunArgs, text: String) -> Program {
     match &args.file {
         Some(path) => Program::of(path, text),
@@ -110,7 +110,7 @@ pub(super) fn program_of(args: &RunArgs, text: String) -> Program {
     }
 }
 
-/// What the program is given.
+/// Returns the options of the run.
 pub(super) fn options(args: RunArgs) -> RunOptions {
     if let Some(limit) = args.max_memory {
         harn_value::memory::set_limit(limit);
@@ -143,7 +143,8 @@ pub(super) fn options(args: RunArgs) -> RunOptions {
     }
 }
 
-/// The builtins that may be called. A name that is none is a usage error: a slip would allow what was to be denied.
+/// Returns the builtins that are allowed or denied. An unknown name is a usage error, because a typo could allow a
+/// builtin that should be denied.
 pub(super) fn names(allow: Option<Vec<String>>, deny: Option<Vec<String>>) -> Option<Names> {
     let given = allow.as_ref().or(deny.as_ref())?;
     let names: FxHashSet<String> =
@@ -160,7 +161,7 @@ pub(super) fn names(allow: Option<Vec<String>>, deny: Option<Vec<String>>) -> Op
     Some(if allow.is_some() { Names::Only(names) } else { Names::AllBut(names) })
 }
 
-/// Where results go.
+/// The destination of results.
 pub(super) enum Sink {
     /// Text on the standard streams.
     Text,
@@ -180,7 +181,7 @@ impl Sink {
         }
     }
 
-    /// Who hears of what happens in the run, when events are written; while `is_new` says no, what happens was told before.
+    /// Returns the observer that writes events. While `is_new` returns false, events are replayed ones and are skipped.
     pub(super) fn witness(&self, is_new: impl Fn() -> bool + 'static) -> Option<Witness> {
         let Sink::Events(events) = self else { return None };
         let events = events.clone();
@@ -191,7 +192,7 @@ impl Sink {
         }))
     }
 
-    /// Tells that the packages of the project are not there.
+    /// Reports that the packages of the project are not installed.
     pub(super) fn unready(&self, text: &str) -> u8 {
         match self {
             Sink::Text => eprintln!("{}", harn_syntax::error_line(text)),
@@ -208,12 +209,12 @@ impl Sink {
         1
     }
 
-    /// Shows a warning; the program runs all the same.
+    /// Prints a warning. The program still runs.
     pub(super) fn warn(&self, problem: &Problem) {
         write_err(&problem.draw(Colour::of(Stream::Error).on()));
     }
 
-    /// Tells tools that a run waits and holds no process.
+    /// Emits an event that the run is suspended without a process.
     pub(super) fn suspended(&self, id: &str, due_ms: Option<i64>, pending: &[Pending]) {
         let Sink::Events(events) = self else { return };
         let pending = pending
@@ -221,11 +222,11 @@ impl Sink {
             .map(|request| json!({"request_id": request.id, "kind": request.kind, "prompt": request.prompt}));
         let pending: Vec<Value> = pending.collect();
         let at = due_ms.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok()).map(|at| at.to_string());
-        // The exit code says it, too.
+        // A failed write is ignored; the exit code also reports the suspension.
         let _ = events.send("suspended", json!({"run_id": id, "due_at": at, "pending": pending}));
     }
 
-    /// Shows how the program ended; gives the exit code.
+    /// Reports the end of the program. Returns the exit code.
     pub(super) fn finish(&self, end: End) -> u8 {
         match self {
             Sink::Text => finish_text(end),
@@ -257,7 +258,7 @@ fn finish_events(events: &Events, end: End) -> u8 {
         Ok(Ok(value)) => (code, Ok(value)),
         Err(failure) => (code, Err(failure)),
     };
-    // A reader that has gone away does not want the last event either.
+    // If the reader closed the pipe, the last event is dropped.
     let _ = match result {
         Ok(value) => events.send("result", json!({"value": value, "exit_code": code})),
         Err(failure) if failure.problems.is_empty() => {
@@ -269,6 +270,6 @@ fn finish_events(events: &Events, end: End) -> u8 {
 }
 
 fn write_err(text: &str) {
-    // Where standard error is closed there is nobody to tell.
+    // If standard error is closed, the message is dropped.
     let _ = std::io::stderr().write_all(text.as_bytes());
 }

@@ -26,7 +26,7 @@ pub(crate) fn sessions(command: SessionsCommand) -> u8 {
     show(shown, as_json)
 }
 
-/// The sessions of the project's store; nothing when no store exists.
+/// Returns the sessions of the project's store, or `None` if there is no store.
 fn stored() -> Outcome<Option<StoredSessions>> {
     Ok(opened()?.map(StoredSessions::new))
 }
@@ -106,7 +106,7 @@ fn messages(id: &str, last: Option<u64>) -> Outcome<Shown> {
             }
         }
     }
-    // The model and its tools wrote the messages: no control character of theirs may reach the terminal.
+    // The model and its tools wrote the messages: their control characters must not reach the terminal.
     let text = text.lines().map(|line| format!("{}\n", harn_syntax::printable(line))).collect();
     let total = messages.len();
     Ok(Shown::new(text, json!({"id": id, "messages": shown.to_vec(), "total": total, "info": info})))
@@ -130,7 +130,7 @@ fn trim(id: &str, keep: u64) -> Outcome<Shown> {
     Ok(Shown::new(format!("session {id} has {left} messages\n"), json!({"id": id, "messages": left})))
 }
 
-/// Deletes sessions. An error stops the command; sessions before it stay deleted.
+/// Deletes sessions. Stops at the first error; sessions deleted before it stay deleted.
 fn remove(ids: &[String]) -> Outcome<Shown> {
     let mut text = String::new();
     for id in ids {

@@ -1,4 +1,4 @@
-//! `harn store`: the store of the project as a whole.
+//! `harn store`: commands for the project's whole store.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use super::runs::{Failure, Outcome, Shown, show};
 use crate::args::StoreCommand;
 use crate::program;
 
-/// Runs the command; gives the exit code.
+/// Runs the command. Returns the exit code.
 pub(crate) fn store(command: &StoreCommand) -> u8 {
     match command {
         StoreCommand::Backup { file, json } => show(backup(file), *json),
@@ -33,7 +33,7 @@ fn backup(file: &Path) -> Outcome<Shown> {
             return Err(failed(format!("{} is not valid UTF-8; choose another name", file.display())));
         }
     }
-    // A copy that is not complete has another name.
+    // An incomplete copy has a temporary name.
     let mut part = to.as_os_str().to_owned();
     part.push(format!(".part-{}", real.pid()));
     let part = PathBuf::from(part);

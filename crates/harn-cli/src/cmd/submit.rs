@@ -1,4 +1,4 @@
-//! `harn submit`: puts a program into the store, for a worker to run.
+//! `harn submit`: submits a program to the store, for a worker to run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ use super::providers::{envelope, print};
 use super::run::{Sink, program_of, text};
 use crate::args::{RunArgs, SubmitArgs, given_command, need_folders, usage_error};
 
-/// Submits a program; gives the exit code.
+/// Submits a program. Returns the exit code.
 pub(crate) fn submit(args: &SubmitArgs) -> u8 {
     // These options of `harn run` are hidden in the help of `harn submit`.
     let rejected = [
@@ -54,7 +54,7 @@ pub(crate) fn submit(args: &SubmitArgs) -> u8 {
     }
 }
 
-/// What all runs of a submission share.
+/// The data shared by all runs of a submission.
 struct Plan<'a> {
     args: &'a SubmitArgs,
     text: &'a str,
@@ -66,7 +66,7 @@ struct Plan<'a> {
     now_ms: i64,
 }
 
-/// A run to be submitted.
+/// A run to submit.
 #[derive(Default)]
 struct Job {
     id: Option<String>,
@@ -87,11 +87,11 @@ impl<'a> Plan<'a> {
         Ok(Plan { args, text, store: store()?, retry, known, command, now_ms })
     }
 
-    /// The run of a job, due at a time.
+    /// Creates the run of a job, due at `due_ms`.
     fn run(&self, id: &str, job: Job, due_ms: i64, schedule: Option<(&str, &str)>) -> Failed<NewRun> {
         checked(id)?;
         let own = self.args;
-        // What is written as JSON there is the answer of the command, not the output of the run.
+        // `--json` applies to the output of `submit`, not to the output of the run.
         let mut run = RunArgs { json: false, quiet: false, ..own.run.clone() };
         if let Some(args) = job.args {
             run.args = args;
@@ -120,12 +120,12 @@ impl<'a> Plan<'a> {
         Ok(NewRun { id: id.to_owned(), program, args: run.args, status, scheduling, info: sealed(info) })
     }
 
-    /// Queues runs, all or none.
+    /// Queues the runs atomically.
     fn submit(&self, runs: Vec<NewRun>) -> Failed<Vec<Submitted>> {
         let mut names: Vec<&str> = runs.iter().map(|run| &*run.scheduling.queue).collect();
         names.sort_unstable();
         names.dedup();
-        // A queue that the manifest does not name keeps the limits that the store has.
+        // A queue that is not in the manifest keeps the limits in the store.
         let named = |name: &str| queue_of(&self.known, name).transpose();
         let queues = names.into_iter().filter_map(named).collect::<Failed<Vec<_>>>()?;
         let sources = vec![(source_name(&self.args.run), self.text.as_bytes().to_vec())];
@@ -138,13 +138,13 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Rejects values that the store cannot hold as names.
+/// Rejects invalid store names.
 fn named(what: &str, value: &str) -> Failed<()> {
     let fits = !value.is_empty() && value.len() <= MAX_NAME && !value.contains('\0');
     fits.then_some(()).ok_or_else(|| format!("invalid {what}: expected 1 to {MAX_NAME} bytes"))
 }
 
-/// A queue with its limits in the manifest; `None` for the default queue without a table there.
+/// Returns a queue with its limits in the manifest; `None` for the default queue without a table there.
 fn queue_of(known: &BTreeMap<String, Queue>, name: &str) -> Failed<Option<RunQueue>> {
     match known.get(name) {
         Some(queue) => Ok(Some(RunQueue { name: name.to_owned(), limits: limits(queue) })),
@@ -153,14 +153,14 @@ fn queue_of(known: &BTreeMap<String, Queue>, name: &str) -> Failed<Option<RunQue
     }
 }
 
-/// The error of a queue that is not declared.
+/// Returns the error for an undeclared queue.
 pub(super) fn unknown_queue<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
     let near = harn_syntax::suggest::close(name, known.chain([DEFAULT_QUEUE]));
     let near = near.map_or_else(String::new, |near| format!("did you mean '{near}'? "));
     format!("unknown queue '{name}'; {near}declare it with a line `[queues.{name}]` in harn.toml")
 }
 
-/// The limits of a queue of the manifest.
+/// Converts the limits of a queue in the manifest.
 pub(super) fn limits(queue: &Queue) -> QueueLimits {
     let rate = |(count, period): (u32, Duration)| {
         let period_ms = i64::try_from(period.as_millis()).unwrap_or(i64::MAX);
@@ -209,7 +209,7 @@ fn submit_one(args: &SubmitArgs, text: &str) -> Failed<(String, Value)> {
     })
 }
 
-/// Runs that are submitted in one transaction.
+/// Number of runs submitted in one transaction.
 const BATCH: usize = 1_000;
 
 /// The largest file of runs.
@@ -269,7 +269,7 @@ fn submit_lines(args: &SubmitArgs, file: &Path, text: &str) -> Failed<(String, V
     Ok((text, json!({"created": created, "duplicates": duplicates, "runs": data})))
 }
 
-/// Reads a line of a file of runs.
+/// Parses a line of a file of runs.
 fn job(line: &str) -> Failed<Job> {
     let value: Value = serde_json::from_str(line).map_err(|error| format!("invalid JSON: {error}"))?;
     let map = value.as_object().ok_or("expected a JSON object")?;
@@ -302,7 +302,7 @@ fn job(line: &str) -> Failed<Job> {
     Ok(job)
 }
 
-/// The retry policy of the command line.
+/// Returns the retry policy of the command line.
 fn of_options(args: &SubmitArgs) -> RetryPolicy {
     RetryPolicy {
         retries: args.retries.map(u64::from),
@@ -312,10 +312,11 @@ fn of_options(args: &SubmitArgs) -> RetryPolicy {
     }
 }
 
-/// The retry policy of the program. One that does not parse has none: its runs fail when they are loaded, and are not retried.
+/// Returns the retry policy of the program. A program that does not parse has none: its runs fail when they are loaded
+/// and are not retried.
 ///
 /// # Errors
-/// Wrong arguments of `@retry`.
+/// The arguments of `@retry` are invalid.
 fn of_program(args: &SubmitArgs, text: &str) -> Failed<RetryPolicy> {
     let program = program_of(&args.run, text.to_owned());
     let Ok(tree) = program.parse() else { return Ok(RetryPolicy::default()) };
@@ -325,7 +326,7 @@ fn of_program(args: &SubmitArgs, text: &str) -> Failed<RetryPolicy> {
     })
 }
 
-/// A retry policy in the facts about a run; nothing without retries.
+/// Returns the retry policy as metadata of a run, or `None` without retries.
 fn retry_facts(policy: RetryPolicy) -> Option<Value> {
     let retries = policy.retries.filter(|retries| *retries > 0)?;
     let ms = |time: Option<Duration>, default: Duration| {
@@ -339,15 +340,15 @@ fn retry_facts(policy: RetryPolicy) -> Option<Value> {
     }))
 }
 
-/// The name of a run of a schedule.
+/// Returns the name of a run of a schedule.
 fn scheduled(name: &str, due_ms: i64) -> String {
     let at = jiff::Timestamp::from_millisecond(due_ms).unwrap_or(jiff::Timestamp::MAX);
     let is_minute = due_ms % 60_000 == 0;
     format!("{name}-{}", at.strftime(if is_minute { "%Y%m%dT%H%MZ" } else { "%Y%m%dT%H%M%SZ" }))
 }
 
-/// Queues the next run of a schedule, once, however often the run that is at hand is begun. Times that have passed meanwhile
-/// are left out.
+/// Queues the next run of a schedule exactly once, even if the current run is started several times. Times that have
+/// passed in the meantime are skipped.
 ///
 /// # Errors
 /// The errors of the store.
@@ -366,7 +367,7 @@ pub(super) fn queue_next(
         Some(due_ms) => due_ms,
         None => {
             let Some(due_ms) = schedule.after(now_ms.max(run.created_ms)) else { return Ok(None) };
-            // Written first: whoever begins this run again comes to the same next one.
+            // Stored first, so that a restart of this run computes the same next run.
             info["next_due_ms"] = due_ms.into();
             let write = Write::RunInfo { run: run.id.clone(), info: sealed(info.clone()), at_ms: now_ms };
             wait(store.write(fence, vec![write]))?;
@@ -390,13 +391,13 @@ pub(super) fn queue_next(
     let submission = Submission { queues: Vec::new(), runs: vec![next], sources, at_ms: now_ms };
     match wait(store.submit_runs(submission)) {
         Ok(_) => Ok(Some(id)),
-        // A worker that was here before has made it.
+        // A previous worker of this run has already created it.
         Err(StoreError::Exists { .. }) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Reads a moment: a time with its zone, a time in UTC without one, or a length of time from now.
+/// Parses a time with a time zone, a time without one (UTC), or a duration from now.
 fn time(text: &str, now_ms: i64) -> Failed<i64> {
     if let Ok(length) = crate::args::parse_time(text) {
         return Ok(now_ms.saturating_add(i64::try_from(length.as_millis()).unwrap_or(i64::MAX)));

@@ -1,6 +1,7 @@
 //! `harn demo`: runs a program that is embedded in the binary, without keys, network or project.
 //!
-//! `scenarios.rs` is the list, `stage.rs` the folder and the streams of a run, `record.rs` what is kept of it.
+//! `scenarios.rs` lists the scenarios, `stage.rs` sets up the directory and streams of a run, `record.rs` writes its
+//! record.
 
 mod record;
 mod scenarios;
@@ -22,18 +23,18 @@ use crate::style::Colour;
 use scenarios::{PROGRAM, REPLIES, SCENARIOS, Scenario};
 use stage::{Stage, Streams};
 
-/// Columns of the list.
+/// Width of the list in columns.
 const WIDTH: usize = 80;
 
-/// What is said at the end.
+/// The hint printed at the end.
 const NEXT: &str = "\
 Next: `harn demo --list` shows the scenarios,
 `harn explain prompt FILE.harn` shows the prompts of your program.";
 
-/// Exit code of a scenario that does not exist.
+/// Exit code for an unknown scenario.
 const USAGE: u8 = 2;
 
-/// Runs or lists scenarios; gives the exit code.
+/// Runs or lists scenarios. Returns the exit code.
 pub(crate) fn demo(args: &DemoArgs) -> u8 {
     if args.list {
         return list(args.json);
@@ -71,7 +72,7 @@ fn list(json: bool) -> u8 {
     } else {
         list_text(Colour::of(Stream::Output))
     };
-    // A closed pipe is the reader's choice, not an error.
+    // The reader may close the pipe; that is not an error.
     let _ = Out.write_all(text.as_bytes());
     0
 }
@@ -87,13 +88,13 @@ fn list_text(colour: Colour) -> String {
     out + "\nRun one with `harn demo NAME`.\n"
 }
 
-/// Whether somebody can be asked.
+/// Whether the user can be prompted.
 fn at_a_terminal() -> bool {
     let system = Real::new();
     system.is_terminal(Stream::Input) && system.is_terminal(Stream::Output)
 }
 
-/// Asks on the terminal; an empty answer takes the first scenario.
+/// Prompts on the terminal. An empty answer selects the first scenario.
 fn choose() -> Result<&'static Scenario, u8> {
     for (n, scenario) in SCENARIOS.iter().enumerate() {
         let _ = writeln!(Out, "  {}. {}  {}", n + 1, scenario.id, scenario.title);
@@ -110,10 +111,10 @@ fn choose() -> Result<&'static Scenario, u8> {
     found.ok_or_else(|| unknown(answer))
 }
 
-/// Runs a scenario and keeps a record.
+/// Runs a scenario and writes a record.
 ///
 /// # Errors
-/// The scratch folder cannot be written, or the program not be read.
+/// The scratch directory cannot be written, or the program cannot be read.
 fn run(scenario: &Scenario, args: &DemoArgs) -> Result<u8, String> {
     let stage = Stage::set(scenario.files)?;
     let out = Colour::of(Stream::Output);
@@ -137,11 +138,11 @@ fn run(scenario: &Scenario, args: &DemoArgs) -> Result<u8, String> {
     let program = Program::read(&stage.path(PROGRAM))?;
     let streams = Streams::new(!args.json);
     let has_replies = scenario.files.iter().any(|(name, _)| *name == REPLIES);
-    // Without replies every model call is an error: a scenario is complete or does not call models.
+    // Without recorded replies, every model call is an error: a scenario has replies for all its calls or makes none.
     let replies = (!args.live).then(|| stage.path(if has_replies { REPLIES } else { stage::NO_REPLIES }));
     let options =
         RunOptions { traffic: ModelTraffic { replies, ..ModelTraffic::default() }, ..RunOptions::default() };
-    // The record is for later readers: without it the demo is seen all the same.
+    // The record is optional: the demo also runs without it.
     let unkept = |problem: String| eprintln!("warning: {problem}; `--no-record` keeps none");
     let folder = (!args.no_record).then(|| record::Folder::make(scenario).map_err(unkept).ok()).flatten();
     let calls = folder.as_ref().filter(|_| has_replies).map(record::Folder::calls);
@@ -186,11 +187,11 @@ fn is_about_credentials(text: &str) -> bool {
 }
 
 fn pretty(value: &Value) -> String {
-    // Writing a value of our own as text cannot fail.
+    // Serialization of these values cannot fail.
     serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
 }
 
-/// A text with single blanks.
+/// Collapses whitespace to single spaces.
 fn flowing(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

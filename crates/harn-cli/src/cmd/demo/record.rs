@@ -1,4 +1,4 @@
-//! The run record of a demo, for `harn portal` and other readers of records.
+//! The run record of a demo, for `harn portal` and other tools.
 
 use std::path::{Path, PathBuf};
 
@@ -9,17 +9,17 @@ use jiff::Timestamp;
 use super::scenarios::Scenario;
 use super::stage::Streams;
 
-/// The folder of a record, made before the run: the calls of models are logged into it while they happen.
+/// The directory of a record. It is created before the run because model calls are logged into it during the run.
 pub(super) struct Folder {
     path: PathBuf,
     started: Timestamp,
 }
 
 impl Folder {
-    /// Makes the folder of a run that begins now, below `.harn-runs` (`HARN_RUN_DIR`).
+    /// Creates the directory of a new run below `.harn-runs` (`HARN_RUN_DIR`).
     ///
     /// # Errors
-    /// A sentence.
+    /// A message for the user.
     pub(super) fn make(scenario: &Scenario) -> Result<Folder, String> {
         let system = Real::new();
         let started = now(&system);
@@ -30,15 +30,15 @@ impl Folder {
         Ok(Folder { path, started })
     }
 
-    /// The absolute folder of the call log, where readers of the record look for it.
+    /// Returns the absolute directory of the call log, where tools that read the record expect it.
     pub(super) fn calls(&self) -> PathBuf {
         Real::new().work_dir().join(&self.path).join("run-llm")
     }
 
-    /// Writes the record of a run that has ended with this exit code; gives the folder as people name it.
+    /// Writes the record of a run that ended with exit code `code`. Returns the directory as it is shown to the user.
     ///
     /// # Errors
-    /// A sentence.
+    /// A message for the user.
     pub(super) fn write(&self, scenario: &Scenario, code: u8, streams: &Streams) -> Result<String, String> {
         let system = Real::new();
         let path = self.path.join("run.json");
@@ -71,12 +71,12 @@ fn cannot(path: &Path, e: &std::io::Error) -> String {
     format!("cannot write the run record {}: {e}", path.display())
 }
 
-/// The time now.
+/// Returns the current time.
 fn now(system: &Real) -> Timestamp {
     Timestamp::from_millisecond(system.now_ms()).unwrap_or_default()
 }
 
-/// Makes a folder that was not there: runs within one second keep their records apart.
+/// Creates a new directory. Runs within the same second get different names.
 fn new_folder(system: &Real, base: &Path, name: &str) -> std::io::Result<PathBuf> {
     let mut count = 1;
     loop {

@@ -1,15 +1,16 @@
-//! The scenarios of `harn demo`: each is a folder in `demos/`, embedded in the binary.
+//! The scenarios of `harn demo`. Each one is a directory in `demos/`, embedded in the binary.
 
-/// A program that shows something, with everything it needs.
+/// A demo program with all its files.
 #[derive(Debug)]
 pub(super) struct Scenario {
-    /// What one types, the name of the folder.
+    /// The id on the command line, which is also the name of the directory.
     pub(super) id: &'static str,
-    /// What it shows, in a line.
+    /// A title of one line.
     pub(super) title: &'static str,
-    /// What to look at, in a few sentences.
+    /// A description of a few sentences.
     pub(super) description: &'static str,
-    /// Its files: path and text. `main.harn` is the program; `replies.jsonl`, when there is one, answers its model calls.
+    /// The files: path and content. `main.harn` is the program; `replies.jsonl`, if present, contains the replies to
+    /// its model calls.
     pub(super) files: &'static [(&'static str, &'static str)],
 }
 

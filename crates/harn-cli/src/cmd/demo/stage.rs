@@ -1,4 +1,4 @@
-//! Where a scenario runs: a scratch folder with its files, and streams that are shown and kept.
+//! The environment of a scenario: a scratch directory with its files, and streams that are shown and captured.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use crate::style::Colour;
 /// An empty file of replies.
 pub(super) const NO_REPLIES: &str = ".no-replies.jsonl";
 
-/// A scratch folder, removed at the end.
+/// A scratch directory, removed when dropped.
 pub(super) struct Stage {
     folder: tempfile::TempDir,
 }
@@ -22,7 +22,7 @@ impl Stage {
     /// Writes the files of a scenario.
     ///
     /// # Errors
-    /// A sentence.
+    /// A message for the user.
     #[expect(clippy::disallowed_methods, reason = "a folder that is gone at the end, also after a panic")]
     pub(super) fn set(files: &[(&str, &str)]) -> Result<Stage, String> {
         let cannot = |e: io::Error| format!("cannot write the files of the demo: {e}");
@@ -42,7 +42,7 @@ impl Stage {
         self.folder.path().join(name)
     }
 
-    /// The world that the scenario sees; `calls` is the folder of the log of its model calls.
+    /// Returns the system of the scenario. `calls` is the directory for the log of its model calls.
     pub(super) fn system(&self, streams: &Streams, calls: Option<PathBuf>) -> Rc<dyn System> {
         Rc::new(StageSystem {
             inner: Real::new(),
@@ -53,7 +53,7 @@ impl Stage {
     }
 }
 
-/// What a scenario prints. Clones share it.
+/// The captured output of a scenario. Clones share it.
 #[derive(Clone)]
 pub(super) struct Streams {
     shown: bool,
@@ -61,22 +61,22 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// Keeps both streams; `shown` passes them on, too.
+    /// Captures both streams. With `shown`, output is also printed.
     pub(super) fn new(shown: bool) -> Streams {
         Streams { shown, kept: Rc::default() }
     }
 
-    /// What was printed to standard output, without colour.
+    /// Returns the standard output without colour codes.
     pub(super) fn out(&self) -> String {
         without_colour(&self.kept.borrow().0)
     }
 
-    /// What was printed to standard error, without colour.
+    /// Returns the standard error output without colour codes.
     pub(super) fn err(&self) -> String {
         without_colour(&self.kept.borrow().1)
     }
 
-    /// Whether diagnostics get colour.
+    /// Whether diagnostics are coloured.
     pub(super) fn colour(&self) -> bool {
         self.shown && Colour::of(Stream::Error).on()
     }
@@ -98,7 +98,7 @@ impl Streams {
     }
 }
 
-/// A text without the codes of colours, which must not get into files.
+/// Removes colour codes, which must not be written to files.
 fn without_colour(text: &str) -> String {
     let mut parts = text.split("\u{1b}[");
     let first = parts.next().unwrap_or_default().to_owned();
@@ -109,7 +109,7 @@ fn without_colour(text: &str) -> String {
     })
 }
 
-/// The real system, except for the working folder, the streams and where model calls are logged.
+/// The real system, except for the working directory, the streams and the directory for logs of model calls.
 struct StageSystem {
     inner: Real,
     folder: PathBuf,
@@ -140,7 +140,7 @@ impl Layer for StageSystem {
 
     fn env(&self, name: &str) -> Option<String> {
         match name {
-            // Nobody looks at colours that are only kept.
+            // Captured output is not coloured.
             "NO_COLOR" if !self.streams.shown => Some("1".to_owned()),
             "FORCE_COLOR" if !self.streams.shown => None,
             "HARN_LLM_TRANSCRIPT_DIR" => {

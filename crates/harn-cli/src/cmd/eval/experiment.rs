@@ -1,4 +1,4 @@
-//! Runs a program as it is and with a structural experiment in its model calls, and compares what came of it.
+//! Runs a program without and with a structural experiment in its model calls, and compares the results.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -18,10 +18,10 @@ use crate::program::{self, Program, RunOptions};
 use crate::signal;
 use crate::style::Colour;
 
-/// Names the experiment of calls that name none.
+/// Environment variable with the default experiment of model calls.
 const EXPERIMENT: &str = "HARN_STRUCTURAL_EXPERIMENT";
 
-/// The machine of a run: with or without the experiment, its records in a folder of its own, and what it prints kept.
+/// The system of a run: with or without the experiment, with its own record directory and captured output.
 struct World {
     real: Real,
     experiment: Option<String>,
@@ -48,13 +48,13 @@ impl Layer for World {
     }
 }
 
-/// Runs the program twice; 1 if it fails or its records do.
+/// Runs the program twice. Returns 1 if it or its records fail.
 pub(super) fn experiment(args: &EvalArgs, path: &Path, spec: &str) -> u8 {
     let system = Real::new();
     if !system.exists(path) {
         return failed("no_such_path", &format!("Run path does not exist: {}", path.display()), args.json);
     }
-    // A slip would fail the second run only, after the first one was paid for.
+    // A typo would only fail the second run, after the first one was paid for.
     if let Err(error) = harn_runtime::check_experiment(spec) {
         return failed("bad_experiment", &error, args.json);
     }
@@ -94,7 +94,7 @@ fn scratch() -> io::Result<tempfile::TempDir> {
     tempfile::tempdir()
 }
 
-/// The file beside `path` that belongs to the experiment.
+/// Returns the path next to `path` for the run with the experiment.
 fn beside(path: &Path) -> PathBuf {
     let word = path
         .extension()
@@ -102,7 +102,7 @@ fn beside(path: &Path) -> PathBuf {
     path.with_extension(word)
 }
 
-/// What came of one run; nothing if it was stopped by a signal.
+/// Returns the result of one run, or `None` if a signal stopped it.
 fn once(
     args: &EvalArgs,
     program: &Program,
@@ -170,7 +170,7 @@ fn once(
     })))
 }
 
-/// The last value of each metric in both runs, and what the experiment adds to it.
+/// Returns the last value of each metric in both runs, and the difference.
 fn metrics(runs: &[Value]) -> Vec<Value> {
     let mut names: Vec<&Value> = Vec::new();
     for one in runs.iter().flat_map(|run| list(run, "metrics")) {

@@ -1,4 +1,4 @@
-//! The report of `harn eval prompt` as a page. All text of others is escaped.
+//! The HTML report of `harn eval prompt`. All untrusted content is escaped.
 
 use std::fmt::Write as _;
 
@@ -34,7 +34,7 @@ fn escaped(value: &Value) -> String {
     out
 }
 
-/// The page.
+/// Renders the page.
 pub(super) fn page(report: &Value) -> String {
     let title = escaped(&report["template"]);
     let mut out = format!(

@@ -1,5 +1,5 @@
-//! `harn eval`: holds records of runs to what is expected of them. `experiment.rs` runs a program with and without a structural
-//! experiment, `prompt.rs` shows one template for several models.
+//! `harn eval`: evaluates run records. `experiment.rs` runs a program with and without a structural experiment,
+//! `prompt.rs` compares one template across models.
 
 mod experiment;
 mod html;
@@ -15,7 +15,7 @@ use super::providers::{envelope, fail, print};
 use super::runs::{differences, line};
 use crate::args::{EvalArgs, EvalCommand, TestArgs, usage_error};
 
-/// Evaluates; 1 if something failed.
+/// Evaluates records. Returns 1 if a check failed.
 pub(crate) fn eval(args: &EvalArgs) -> u8 {
     if let Some(EvalCommand::Prompt(prompt)) = &args.command {
         return prompt::prompt(prompt);
@@ -122,7 +122,7 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// One record.
+/// Formats the result of one record.
 fn of_run(case: &Value) -> String {
     let mut out = format!("{}\nRun: {}\n", word(&case["pass"]), line(&case["run_id"]));
     let _ = writeln!(out, "Workflow: {}\nStages: {}", line(&case["workflow_id"]), case["stage_count"]);
@@ -135,7 +135,7 @@ fn of_run(case: &Value) -> String {
     out
 }
 
-/// A suite, a folder of records or a pack.
+/// Formats the result of a suite, a directory of records or a pack.
 fn of_many(report: &Value, path: &str) -> String {
     let name = if path.is_empty() { String::new() } else { format!("{}: ", harn_syntax::printable(path)) };
     let mut out = format!(
@@ -146,7 +146,7 @@ fn of_many(report: &Value, path: &str) -> String {
         report["total"]
     );
     for case in list(report, "cases") {
-        // Of a case that does not block it is told how much it counts.
+        // Cases that do not block are shown with their severity.
         let counts = case["severity"].as_str().filter(|word| *word != "blocking");
         let counts = counts.map(|word| format!(" ({word})")).unwrap_or_default();
         let run = case["run_id"]

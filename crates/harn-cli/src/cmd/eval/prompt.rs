@@ -1,4 +1,4 @@
-//! `harn eval prompt`: one template for several models, side by side.
+//! `harn eval prompt`: renders one template for several models, side by side.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,16 +14,16 @@ use crate::cmd::providers::{envelope, print};
 use crate::cmd::runs::line;
 use crate::{program, table};
 
-/// Columns of the text form.
+/// Width of the text output in columns.
 const WIDTH: usize = 80;
 
-/// The fewest columns in which a text is readable.
+/// Minimum width of a readable column.
 const NARROWEST: usize = 24;
 
 /// The largest file of bindings.
 const MAX_BINDINGS: u64 = 64 << 20;
 
-/// Compares; 1 if a call failed.
+/// Compares models. Returns 1 if a call failed.
 pub(super) fn prompt(args: &EvalPromptArgs) -> u8 {
     if args.judge.is_some() && args.mode != EvalMode::Judge {
         usage_error("eval", "--judge needs --mode judge");
@@ -70,7 +70,7 @@ pub(super) fn prompt(args: &EvalPromptArgs) -> u8 {
     u8::from(list(&report, "models").iter().any(|model| !model["error"].is_null()))
 }
 
-/// A JSON object, in the argument or in a file.
+/// Parses a JSON object, given inline or as a file.
 fn bindings(given: Option<&str>) -> Result<Value, String> {
     let Some(given) = given else { return Ok(json!({})) };
     let (name, text) = if given.trim_start().starts_with(['{', '[', '"']) {
@@ -140,7 +140,7 @@ fn tokens(model: &Value) -> String {
     format!(" ({} + {} tokens)", usage["input_tokens"], usage["output_tokens"])
 }
 
-/// The texts in columns, as long as these are wide enough; else one below the other.
+/// Formats the variants in columns, or one below the other if the columns would be too narrow.
 fn side_by_side(variants: &[Value]) -> String {
     let count = variants.len().max(1);
     let width = (WIDTH - 3 * (count - 1)) / count;
@@ -171,7 +171,7 @@ fn side_by_side(variants: &[Value]) -> String {
             rows
         })
         .collect();
-    // Headings of several lines must not push their text below that of the others.
+    // Align the bodies even if a heading has several lines.
     let head = |rows: &Vec<String>| rows.iter().position(|row| row.starts_with("---")).unwrap_or(0);
     let tallest = columns.iter().map(head).max().unwrap_or(0);
     let columns: Vec<Vec<String>> = columns
@@ -195,7 +195,7 @@ fn side_by_side(variants: &[Value]) -> String {
     out
 }
 
-/// The decisions that were taken otherwise for some model: where, and how for each.
+/// Lists the branches that differ between models: location and choice of each model.
 fn decisions(models: &[Value]) -> String {
     // All branches of an `if` are one decision. A section is named by its label, a branch by its condition.
     let is_section = |branch: &Value| branch["kind"] == "section";
@@ -240,7 +240,7 @@ fn decisions(models: &[Value]) -> String {
     out
 }
 
-/// The lines of a text, none longer than a width. Words stay whole where they fit.
+/// Wraps a string to lines of at most `width` characters, between words where possible.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut out = Vec::new();
     for row in text.lines() {
@@ -254,7 +254,7 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
             }
             for c in word.chars() {
                 if length == width {
-                    // A blank at the end of a line is not seen.
+                    // A space at the end of a line is invisible.
                     if c == ' ' {
                         continue;
                     }

@@ -1,4 +1,4 @@
-//! `harn explain --invariant INVARIANT HANDLER FILE`: the way on which a handler breaks an invariant.
+//! `harn explain --invariant INVARIANT HANDLER FILE`: shows the path on which a handler violates an invariant.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::args::usage_error;
 use crate::program::Program;
 use crate::style::Colour;
 
-/// Shows the way; 1 if there is one, or nothing to look at.
+/// Prints the path. Returns 1 if there is a violation, or if the arguments are invalid.
 pub(super) fn explain_invariant(invariant: &str, handler: &str, file: &Path) -> u8 {
     if !INVARIANTS.contains(&invariant) {
         let hint = match INVARIANTS.iter().min_by_key(|known| suggest::distance(known, invariant)) {
@@ -52,7 +52,7 @@ fn fail(text: &str) -> u8 {
     1
 }
 
-/// The steps of a violation, each with its place.
+/// Formats the steps of a violation with their locations.
 fn drawn(violation: &Violation, program: &Program) -> String {
     let mut text = format!("{}: {} ({})\n", violation.invariant, violation.message, violation.handler);
     for (at, step) in violation.steps.iter().enumerate() {

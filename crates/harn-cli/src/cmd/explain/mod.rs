@@ -1,4 +1,4 @@
-//! `harn explain NAME`: documentation from the tables in the binary, and the reference pages made of it. `prompt.rs` has
+//! `harn explain NAME`: documentation from the tables in the binary, and the generated reference pages. `prompt.rs` has
 //! `harn explain prompt FILE`, `invariant.rs` has `harn explain --invariant`.
 
 mod invariant;
@@ -13,7 +13,7 @@ use harn_vm::suggest;
 use crate::args::{Explain, ExplainArgs, usage_error};
 use crate::{describe, program};
 
-/// Prints or writes documentation; 1 if there is nothing of that name or a page is not up to date.
+/// Prints or writes documentation. Returns 1 if a page is not up to date, and 2 for an unknown name.
 pub(crate) fn explain(args: ExplainArgs) -> u8 {
     if let Some(Explain::Prompt(args)) = args.what {
         return prompt::explain_prompt(args);
@@ -30,13 +30,13 @@ pub(crate) fn explain(args: ExplainArgs) -> u8 {
         return invariant::explain_invariant(invariant, handler, Path::new(file));
     }
     let vm = program::bare_vm();
-    // Nothing of this name is an error of the command line.
+    // An unknown name is a usage error.
     let (outcome, failed) = match (&args.name, &args.reference) {
         (_, Some(folder)) => (write_reference(&describe::reference(&vm), folder, args.check), 1),
         (Some(name), None) => (describe::describe(&vm, name), 2),
         (None, None) => (Ok(describe::overview(&vm)), 1),
     };
-    // A closed pipe is the reader's choice, not an error.
+    // The reader may close the pipe; that is not an error.
     match outcome {
         Ok(text) if args.json => {
             let data = in_parts(args.name.as_deref().unwrap_or_default(), &text);
@@ -58,7 +58,7 @@ pub(crate) fn explain(args: ExplainArgs) -> u8 {
     }
 }
 
-/// What is told of a name, for tools; of a code its parts as well.
+/// Returns the documentation of a name as JSON, and for a diagnostic code also its parts.
 fn in_parts(name: &str, text: &str) -> Value {
     let mut data = json!({"name": name, "text": text});
     if let Some(entry) = harn_check::CODES.iter().find(|entry| entry.code.eq_ignore_ascii_case(name)) {
@@ -73,7 +73,7 @@ fn in_parts(name: &str, text: &str) -> Value {
     data
 }
 
-/// Writes the pages into a folder and removes others that were generated; with `check` only compares.
+/// Writes the pages into a directory and removes obsolete generated pages. With `check`, only compares.
 fn write_reference(pages: &[(String, String)], folder: &Path, check: bool) -> Result<String, String> {
     let cannot =
         |what: &str, path: &Path, e: std::io::Error| format!("cannot {what} {}: {e}", path.display());

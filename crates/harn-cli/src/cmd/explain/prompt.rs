@@ -1,4 +1,4 @@
-//! `harn explain prompt FILE`: runs a program without models and shows the prompt of every call that it makes.
+//! `harn explain prompt FILE`: runs a program without models and prints the prompt of each call.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -18,13 +18,13 @@ use crate::report::Problem;
 use crate::signal;
 use crate::style::Colour;
 
-/// Columns of the text form.
+/// Width of the text output in columns.
 const WIDTH: usize = 80;
 
-/// Longest part of a message that a head shows, in characters.
+/// Maximum number of characters of a message in a heading.
 const LONGEST_MESSAGE: usize = 100;
 
-/// Runs the program and shows its prompts; gives its exit code.
+/// Runs the program and prints its prompts. Returns the program's exit code.
 pub(crate) fn explain_prompt(args: ExplainPromptArgs) -> u8 {
     let report = Rc::new(RefCell::new(Report::new(args.json)));
     let program = match Program::read(&args.file) {
@@ -43,12 +43,12 @@ pub(crate) fn explain_prompt(args: ExplainPromptArgs) -> u8 {
     report.borrow().finish(&args.file.display().to_string(), end)
 }
 
-/// Shows a warning; the program runs all the same.
+/// Prints a warning. The program still runs.
 fn warn(problem: &Problem) {
     eprint!("{}", problem.draw(Colour::of(Stream::Error).on()));
 }
 
-/// The real system, except that output goes to standard error: standard output is for the prompts.
+/// The real system, with output redirected to standard error: standard output contains the prompts.
 struct Aside(Real);
 
 impl Layer for Aside {
@@ -64,13 +64,13 @@ impl Layer for Aside {
 
 /// The calls of a run so far.
 struct Report {
-    /// The document is printed at the end, else each call is as soon as it is made.
+    /// With JSON, one document is printed at the end; otherwise each call is printed immediately.
     json: bool,
     style: Style,
     /// The prompt of the last call.
     last: Option<Assembly>,
     count: usize,
-    /// The calls for tools.
+    /// The tool calls.
     calls: Vec<Value>,
 }
 
@@ -89,7 +89,7 @@ impl Report {
             let gap = if self.count > 1 { "\n" } else { "" };
             let text = call(head, &sent.assembly, self.last.as_ref(), self.style);
             let mut out = Out;
-            // A closed pipe is the reader's choice; the program runs to its end all the same.
+            // The reader may close the pipe; the program still runs to its end.
             let _ = write!(out, "{gap}{text}").and_then(|()| out.flush());
         }
         self.last = Some(sent.assembly);
@@ -119,13 +119,13 @@ impl Report {
     }
 }
 
-/// Who is asked.
+/// Returns the provider and model of a call.
 fn recipient(sent: &SentCall) -> String {
     let turn = sent.iteration.map(|n| format!(", turn {} of an agent loop", n + 1)).unwrap_or_default();
     format!("{}/{}{turn}", sent.provider, sent.model)
 }
 
-/// What goes with the prompt.
+/// Returns the details of a call besides the prompt.
 fn details(sent: &SentCall) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(last) = sent.messages.last() {
@@ -151,7 +151,7 @@ fn details(sent: &SentCall) -> Vec<String> {
     lines
 }
 
-/// The text of a message's content, which may be a list of blocks.
+/// Returns the text of a message's content, which may be a list of blocks.
 fn text_of(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
@@ -167,7 +167,7 @@ fn text_of(content: &Value) -> String {
     }
 }
 
-/// The beginning of a text, on one line.
+/// Truncates a string and joins its lines.
 fn clipped(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match words.char_indices().nth(LONGEST_MESSAGE) {

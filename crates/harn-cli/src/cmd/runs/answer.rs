@@ -1,4 +1,4 @@
-//! Answering what a run asks, whether it is suspended or a process works on it.
+//! Answers a request of a run, whether the run is suspended or executing.
 
 use harn_store::{Answer, Error as StoreError, Waitpoint};
 use harn_system::{Real, System};
@@ -7,7 +7,7 @@ use harn_value::{Data as Value, data::Map, json};
 use super::{Failure, Outcome, Shown, answered, head, store, time, wait};
 use crate::args::AnswerArgs;
 
-/// Who answers when nothing else is known of them.
+/// The default name of the person who answers.
 const SOMEBODY: &str = "operator";
 
 pub(super) fn answer(args: &AnswerArgs) -> Outcome<Shown> {
@@ -79,14 +79,14 @@ fn unknown(id: &str, request_id: &str, all: &[Waitpoint]) -> String {
     }
 }
 
-/// The name of the user of this machine.
+/// Returns the name of the user of this machine.
 fn user() -> String {
     let real = Real::new();
     let named = ["USER", "LOGNAME"].iter().find_map(|name| real.env(name).filter(|name| !name.is_empty()));
     named.unwrap_or_else(|| SOMEBODY.to_owned())
 }
 
-/// The answer in the form that the program takes.
+/// Converts the answer to the value that the program receives.
 fn value(args: &AnswerArgs, found: &Waitpoint, by: &str) -> Outcome<Value> {
     let kind = &*found.asked.kind;
     let details: Value = serde_json::from_slice(&found.asked.info).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Changing how runs stand: retry, requeue, cancel, pause, unpause, prune.
+//! Changes of the status of runs: retry, requeue, cancel, pause, unpause, prune.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::{Failure, Outcome, PAGE, Shown, head, lease, opened, store, wait};
 use crate::args::{Filter, RunsChangeArgs};
 use crate::cmd::durable::{given, last_entries, replaced};
 
-/// What is to become of runs.
+/// A change of a run's status.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     Retry,
@@ -24,7 +24,7 @@ pub(super) enum Change {
     Unpause,
 }
 
-/// How often the lease of a run is sought that changes hands.
+/// Number of attempts to take the lease of a run whose owner changes.
 const TRIES: u32 = 10;
 
 pub(super) fn change(change: Change, args: &RunsChangeArgs) -> Outcome<Shown> {
@@ -50,7 +50,7 @@ pub(super) fn change(change: Change, args: &RunsChangeArgs) -> Outcome<Shown> {
             for (store, run) in found {
                 match one(&*store, &run, change) {
                     Ok(result) => add(&run.id, &result),
-                    // It is in another status, or somebody was quicker.
+                    // The run has another status, or another process changed it first.
                     Err(Failure { code: "wrong_status" | "run_not_found" | "run_is_held", .. }) => {}
                     Err(failure) => return Err(failure),
                 }
@@ -63,7 +63,7 @@ pub(super) fn change(change: Change, args: &RunsChangeArgs) -> Outcome<Shown> {
     Ok(Shown::new(text, json!({"runs": data})))
 }
 
-/// The runs that a filter is about, the oldest first.
+/// Returns the runs that match a filter, oldest first.
 pub(super) fn matching(store: &dyn Store, filter: &Filter) -> Outcome<Vec<Run>> {
     let now_ms = Real::new().now_ms();
     let mut page = RunFilter { status: filter.status, now_ms, before: None };
@@ -78,7 +78,7 @@ pub(super) fn matching(store: &dyn Store, filter: &Filter) -> Outcome<Vec<Run>> 
     Ok(found)
 }
 
-/// Whether a filter is about a run. Age counts from its last change.
+/// Whether a filter matches a run. The age is the time since its last change.
 pub(super) fn fits(run: &Run, filter: &Filter, now_ms: i64) -> bool {
     let age = now_ms.saturating_sub(run.updated_ms);
     let ms = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
@@ -98,7 +98,7 @@ pub(super) fn fits(run: &Run, filter: &Filter, now_ms: i64) -> bool {
         && filter.newer_than.is_none_or(|time| age < ms(time))
 }
 
-/// What the last failed try of a run left; null without one.
+/// Returns the failure of the last attempt of a run, or null.
 pub(super) fn failure(run: &Run) -> Value {
     run.failure.as_deref().and_then(|bytes| serde_json::from_slice(bytes).ok()).unwrap_or_default()
 }
@@ -118,7 +118,7 @@ fn wrong_status(run: &Run, fix: &str) -> Failure {
     Failure::new("wrong_status", format!("run '{}' is {word}; {fix}", run.id))
 }
 
-/// The lease of a run, and the run as it is under the lease.
+/// Takes the lease of a run and returns its state under the lease.
 fn held(store: &dyn Store, run: &Run) -> Outcome<(Fence, Run)> {
     let fence = lease(store, &run.id)?;
     match head(store, &run.id) {
@@ -130,12 +130,12 @@ fn held(store: &dyn Store, run: &Run) -> Outcome<(Fence, Run)> {
     }
 }
 
-/// Writes, and gives the lease back.
+/// Writes and releases the lease.
 fn write(store: &dyn Store, fence: &Fence, mut writes: Vec<Write>) -> Outcome<()> {
     writes.push(Write::Release);
     let written = wait(store.write(fence, writes)).map(drop);
     if written.is_err() {
-        // Nobody is left to give it back when this fails, too; it runs out then.
+        // If this fails, too, the lease expires.
         let _ = wait(store.write(fence, vec![Write::Release]));
     }
     written
@@ -179,7 +179,7 @@ fn requeue(store: &dyn Store, run: &Run) -> Outcome<String> {
     let at_ms = Real::new().now_ms();
     let writes = given(&run).and_then(|(_, mut info)| {
         if let Some(map) = info.as_object_mut() {
-            // A schedule goes on by itself.
+            // The repetition of a scheduled run continues independently.
             for key in ["every", "schedule", "next_due_ms", "generation", "state"] {
                 map.remove(key);
             }
@@ -196,7 +196,7 @@ fn requeue(store: &dyn Store, run: &Run) -> Outcome<String> {
     Ok("queued from its start".to_owned())
 }
 
-/// Does something to a run that no process works on, or asks the process that works on it.
+/// Changes a run that no process is executing, or sends a request to the process that executes it.
 fn now_or_wish(
     store: &dyn Store,
     run: &Run,
@@ -221,7 +221,7 @@ fn now_or_wish(
         if now.lease.is_some() {
             return Ok(asked.to_owned());
         }
-        // Its process has just given it back.
+        // The process has just released the run.
     }
     Err(Failure::new("run_is_held", format!("run '{}' keeps changing its owner; try again", run.id)))
 }
@@ -272,10 +272,10 @@ fn unpause(store: &dyn Store, run: &Run) -> Outcome<String> {
     now_or_wish(store, run, None, now, "continues")
 }
 
-/// Runs that are removed in one transaction.
+/// Number of runs removed in one transaction.
 const BATCH: usize = 1_000;
 
-/// Removes runs that ended long ago.
+/// Removes runs that ended before a time.
 pub(super) fn prune(older_than: Option<Duration>, statuses: &[RunStatus], dry_run: bool) -> Outcome<Shown> {
     let keep = match older_than {
         Some(time) => Some(time),
@@ -309,11 +309,11 @@ pub(super) fn prune(older_than: Option<Duration>, statuses: &[RunStatus], dry_ru
     Ok(Shown::new(format!("{count} runs removed\n"), json!({"removed": count})))
 }
 
-/// The statuses of runs that have ended.
+/// The statuses of ended runs.
 pub(in crate::cmd) const ENDS: [RunStatus; 3] =
     [RunStatus::Completed, RunStatus::Failed, RunStatus::Cancelled];
 
-/// Removes runs with these statuses that ended before a time; returns their number.
+/// Removes runs with these statuses that ended before a time. Returns their number.
 pub(in crate::cmd) async fn remove_old(
     store: &dyn Store,
     statuses: &[RunStatus],

@@ -1,4 +1,4 @@
-//! What two runs have done differently.
+//! Differences between two runs.
 
 use harn_store::JournalEntry;
 use harn_value::json;
@@ -6,7 +6,7 @@ use harn_value::json;
 use super::list::told;
 use super::{Outcome, Shown, each_entry, head, store};
 
-/// Compares what two runs have done, effect by effect; times and outcomes may differ.
+/// Compares the effects of two runs. Times and outcomes may differ.
 pub(super) fn diff(first: &str, second: &str) -> Outcome<Shown> {
     let store = store(first)?;
     let (one, two) = (head(&*store, first)?, head(&*store, second)?);
@@ -52,7 +52,7 @@ pub(super) fn diff(first: &str, second: &str) -> Outcome<Shown> {
     Ok(Shown { code: 1, ..Shown::new(text, data) })
 }
 
-/// Whether two entries are about the same effect with the same arguments.
+/// Whether two entries record the same effect with the same arguments.
 fn alike(one: &JournalEntry, two: &JournalEntry) -> bool {
     let key = |entry: &JournalEntry| (entry.kind, entry.count);
     key(one) == key(two)

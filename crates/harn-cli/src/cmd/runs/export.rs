@@ -1,4 +1,5 @@
-//! A run as a file, to be looked at or replayed elsewhere: one JSON object per line, and a digest of them in the last line.
+//! Export of a run to a file, to inspect or replay it elsewhere: one JSON object per line, and a digest of them in the
+//! last line.
 
 use std::path::Path;
 
@@ -52,7 +53,7 @@ pub(super) fn export(id: &str, output: Option<&Path>) -> Outcome<Shown> {
     Ok(Shown::new(text, Value::Null))
 }
 
-/// Bytes as text, where they are one.
+/// Returns bytes as a string if they are UTF-8.
 fn bytes(bytes: &[u8]) -> Value {
     match std::str::from_utf8(bytes) {
         Ok(text) => json!({"text": text}),

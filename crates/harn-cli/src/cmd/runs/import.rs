@@ -1,4 +1,4 @@
-//! Taking in a run from a file that `harn runs export` has written.
+//! Import of a run from a file written by `harn runs export`.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use harn_value::{Data as Value, json};
 
 use super::{Failure, Outcome, Shown, lease, place, wait};
 
-/// The largest file that is taken, in bytes.
+/// The largest file that is imported, in bytes.
 const LARGEST: u64 = 4 << 30;
 
 pub(super) fn import(file: &Path, name: Option<String>) -> Outcome<Shown> {
@@ -21,7 +21,7 @@ pub(super) fn import(file: &Path, name: Option<String>) -> Outcome<Shown> {
     let real = Real::new();
     let bytes = real.read(file, LARGEST).map_err(|error| wrong(error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|_| wrong("not UTF-8 text".to_owned()))?;
-    // Nothing is written before all of it was understood; then all of it is, or nothing.
+    // The whole file is validated before anything is written, and written atomically.
     let lines = lines(&text).map_err(wrong)?;
     let own = lines[0]["id"].as_str().unwrap_or_default();
     let id = name.unwrap_or_else(|| own.to_owned());
@@ -48,13 +48,13 @@ pub(super) fn import(file: &Path, name: Option<String>) -> Outcome<Shown> {
     Ok(Shown::new(text, json!({"id": id, "entries": length})))
 }
 
-/// The lines of a file that is whole, without the last one.
+/// Returns the lines of a complete file without the last one.
 fn lines(text: &str) -> Result<Vec<Value>, String> {
     let body = text.trim_end_matches('\n');
     let start = body.rfind('\n').map_or(0, |at| at + 1);
     let (body, last) = body.split_at(start);
     let mark = "{\"harn_run\"";
-    // A file that was cut within the mark may have been one.
+    // A file truncated within the marker may still be an export.
     if !text.starts_with(mark) && !mark.starts_with(text) {
         return Err("not an exported run; `harn runs export ID` writes one".to_owned());
     }
@@ -78,7 +78,7 @@ fn lines(text: &str) -> Result<Vec<Value>, String> {
     }
 }
 
-/// What makes the run.
+/// Returns the writes that create the run.
 fn writes(lines: &[Value], id: &str) -> Result<Vec<Write>, String> {
     let head = Line(&lines[0], 1);
     let (created_ms, note) = (head.number("created_ms")?, head.text("note")?);
@@ -113,7 +113,7 @@ fn writes(lines: &[Value], id: &str) -> Result<Vec<Write>, String> {
     let at_ms = head.number("updated_ms")?;
     writes.push(Write::JournalAppend { run: id.to_owned(), entries, at_ms });
     let exit_code = head.0["exit_code"].as_i64().and_then(|code| i32::try_from(code).ok()).unwrap_or(0);
-    // A run that has not ended waits for whoever has taken it in: it may be worked on elsewhere.
+    // A run that has not ended waits until the user resumes it, because it may still be executed elsewhere.
     let waits =
         (NewStatus::Suspended { due_ms: None, answers }, "imported; `harn resume` continues it".to_owned());
     let (status, note) = match RunStatus::named(&head.text("status")?) {
@@ -128,7 +128,7 @@ fn writes(lines: &[Value], id: &str) -> Result<Vec<Write>, String> {
     Ok(writes)
 }
 
-/// The facts about a run, for one that goes on in this folder.
+/// Adapts the metadata of a run to the current directory.
 fn moved(info: Vec<u8>) -> Vec<u8> {
     match serde_json::from_slice::<Value>(&info) {
         Ok(Value::Object(mut facts)) if facts.contains_key("dir") => {
@@ -148,7 +148,7 @@ impl Line<'_> {
         format!("line {}: {why}", self.1)
     }
 
-    /// How the run is scheduled. Its key is not taken over: it may belong to another run here.
+    /// Returns the scheduling of the run. Its key is dropped because it may belong to another run in this store.
     fn scheduling(&self) -> Scheduling {
         let text = |key: &str| self.0[key].as_str().map(str::to_owned);
         let priority = self.0["priority"].as_i64().and_then(|priority| i32::try_from(priority).ok());

@@ -1,4 +1,4 @@
-//! Looking at runs: all of them, one of them, and its journal.
+//! Output of runs: a list, one run, and its journal.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -87,7 +87,7 @@ pub(super) fn list(args: &RunsListArgs) -> Outcome<Shown> {
     Ok(Shown::new(text, json!({"runs": data})))
 }
 
-/// The runs that a list shows.
+/// Selects the runs of a list.
 fn chosen(
     store: &dyn Store,
     args: &RunsListArgs,
@@ -106,13 +106,13 @@ fn chosen(
     Ok(found)
 }
 
-/// Whether a failed run has used retries, and has none left.
+/// Whether a failed run has used all its retries.
 fn is_dead(run: &Run) -> bool {
     let info = serde_json::from_slice::<Value>(&run.info).unwrap_or_default();
     info["retry"]["retries"].as_u64().is_some_and(|retries| run.tries > retries)
 }
 
-/// A failed run in the list of failed runs.
+/// Formats a row in the list of failed runs.
 fn failed_row(run: &Run) -> Vec<String> {
     let failure = failure(run);
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
@@ -135,7 +135,7 @@ fn failed_row(run: &Run) -> Vec<String> {
     ]
 }
 
-/// What a run waits for: `asks` requests to people, a time, the store or a worker.
+/// Returns what a run waits for: `asks` open requests to humans, a time, the store or a worker.
 fn waits_for(run: &Run, asks: usize, now_ms: i64) -> String {
     let later = run.due_ms.filter(|due_ms| *due_ms > now_ms).map(short);
     match (run.status_at(now_ms), later) {
@@ -151,7 +151,7 @@ fn waits_for(run: &Run, asks: usize, now_ms: i64) -> String {
     }
 }
 
-/// The status of a run, with the format of its journal when this version cannot follow it.
+/// Returns the status of a run, with its journal format if this version cannot replay it.
 fn status(run: &Run, now_ms: i64) -> String {
     let word = run.status_at(now_ms).word();
     if can_follow(run) { word.to_owned() } else { format!("{word} (journal format {})", journal_format(run)) }
@@ -161,7 +161,7 @@ fn journal_format(run: &Run) -> u64 {
     format_of(&serde_json::from_slice(&run.info).unwrap_or_default())
 }
 
-/// A moment, to the second.
+/// Formats a time, to the second.
 fn short(at_ms: i64) -> String {
     time(at_ms.div_euclid(1000) * 1000)
 }
@@ -186,7 +186,7 @@ pub(super) fn show(id: &str) -> Outcome<Shown> {
     Ok(Shown::new(page(&run, &waitpoints, now_ms, bytes), data))
 }
 
-/// A run for tools.
+/// Returns a run as JSON.
 pub(super) fn described(run: &Run, pending: &[&Waitpoint], now_ms: i64) -> Value {
     let at = |at_ms: Option<i64>| at_ms.map_or(Value::Null, |at_ms| time(at_ms).into());
     let asks = pending.len();
@@ -239,8 +239,8 @@ pub(super) fn described(run: &Run, pending: &[&Waitpoint], now_ms: i64) -> Value
     })
 }
 
-/// How many entries a fork has of its parent. It writes them anew while it follows them, so the store has copied none, and the facts
-/// about the run say it.
+/// Returns the number of entries that a fork shares with its parent. A fork rewrites them during replay, so the store
+/// has not copied any; the number is in the run's metadata.
 pub(super) fn forked_at(run: &Run, copied: u64) -> u64 {
     let info = serde_json::from_slice::<Value>(&run.info).unwrap_or_default();
     info["forked_at"].as_u64().unwrap_or(copied)
@@ -260,10 +260,10 @@ fn answered(waitpoint: &Waitpoint) -> Value {
     })
 }
 
-/// Stands before further lines of a value.
+/// Prefix of the continuation lines of a value.
 const MARGIN: &str = "          | ";
 
-/// A run for people.
+/// Formats a run for display.
 fn page(run: &Run, waitpoints: &[Waitpoint], now_ms: i64, bytes: u64) -> String {
     let status = run.status_at(now_ms);
     let mut out = String::new();
@@ -368,7 +368,7 @@ pub(super) fn events(args: &RunsEventsArgs) -> Outcome<Shown> {
     Ok(Shown::new(text, data))
 }
 
-/// The time of day. Runs of old did not note one before their first look at the clock.
+/// Formats the time of day. Runs of older versions have no time before their first read of the clock.
 fn clock(at_ms: i64) -> String {
     if at_ms == 0 {
         return format!("{:<12}", "-");
@@ -377,7 +377,7 @@ fn clock(at_ms: i64) -> String {
     full.split_once('T').map_or(full.clone(), |(_, rest)| format!("{:<12}", rest.trim_end_matches('Z')))
 }
 
-/// An entry in one line.
+/// Formats an entry in one line.
 pub(super) fn told(entry: &JournalEntry) -> String {
     let place = if entry.place.is_empty() { String::new() } else { format!(" at {}", entry.place) };
     let task = if entry.task.is_empty() { "main" } else { &entry.task };

@@ -1,4 +1,4 @@
-//! `harn runs` and `harn answer`: the runs that the project's store keeps, also while they are worked on.
+//! `harn runs` and `harn answer`: the runs in the project's store, including those that are executing.
 
 mod answer;
 mod change;
@@ -22,10 +22,10 @@ use crate::program;
 pub(super) use change::{ENDS, remove_old};
 pub(crate) use record::{differences, is_record, line, records, replay};
 
-/// Entries that are read at once.
+/// Number of entries read in one query.
 const PAGE: usize = 1_000;
 
-/// Why a command has failed: a word for tools, and the message.
+/// The failure of a command: an error code for tools, and the message.
 pub(super) struct Failure {
     code: &'static str,
     message: String,
@@ -39,7 +39,7 @@ impl Failure {
     }
 }
 
-/// What a command shows: text for people, data for tools, and the exit code.
+/// The output of a command: text, JSON data, and the exit code.
 pub(super) struct Shown {
     text: String,
     data: Value,
@@ -52,7 +52,7 @@ impl Shown {
     }
 }
 
-/// Runs the command; gives the exit code.
+/// Runs the command. Returns the exit code.
 pub(crate) fn runs(command: RunsCommand) -> u8 {
     let (shown, as_json) = match command {
         RunsCommand::List(args) => match &args.dir {
@@ -84,7 +84,7 @@ pub(crate) fn runs(command: RunsCommand) -> u8 {
     show(shown, as_json)
 }
 
-/// Answers what a run asks; gives the exit code.
+/// Answers a request of a run. Returns the exit code.
 pub(crate) fn answer(args: &AnswerArgs) -> u8 {
     show(answer::answer(args), args.json)
 }
@@ -101,12 +101,12 @@ pub(super) fn show(shown: Outcome<Shown>, as_json: bool) -> u8 {
     }
 }
 
-/// Where the project's store is.
+/// Returns the location of the project's store.
 fn place() -> Outcome<Place> {
     program::store_place(&Real::new()).map_err(|text| Failure::new("store_failed", text))
 }
 
-/// The project's store; `None` when nothing was ever kept.
+/// Opens the project's store; `None` if it does not exist.
 pub(super) fn opened() -> Outcome<Option<Arc<dyn Store>>> {
     let place = place()?;
     match &place {
@@ -115,7 +115,7 @@ pub(super) fn opened() -> Outcome<Option<Arc<dyn Store>>> {
     }
 }
 
-/// The project's store, for a run that must be there.
+/// Opens the project's store. The run must exist.
 fn store(id: &str) -> Outcome<Arc<dyn Store>> {
     opened()?.ok_or_else(|| missing(id))
 }
@@ -124,7 +124,7 @@ fn missing(id: &str) -> Failure {
     Failure::new("run_not_found", super::durable::missing(id))
 }
 
-/// Waits for an answer of the store.
+/// Waits for a result of the store.
 pub(super) fn wait<T>(answer: impl Future<Output = Result<T, StoreError>>) -> Outcome<T> {
     answered(harn_journal::wait(answer))
 }
@@ -141,12 +141,12 @@ fn answered<T>(answer: Result<T, StoreError>) -> Outcome<T> {
     })
 }
 
-/// The head of a run that must be there.
+/// Returns the head of a run. The run must exist.
 fn head(store: &dyn Store, id: &str) -> Outcome<Run> {
     wait(store.run(id))?.ok_or_else(|| missing(id))
 }
 
-/// Hands over the entries of a journal from `from` on, in pieces.
+/// Passes the entries of a journal, starting at `from`, to `each` in batches.
 fn each_entry(
     store: &dyn Store,
     run: &Run,
@@ -154,7 +154,7 @@ fn each_entry(
     limit: u64,
     mut take: impl FnMut(JournalEntry) -> Outcome<()>,
 ) -> Outcome<()> {
-    // What is added meanwhile is left to the next look.
+    // Entries that are added in the meantime are left to the next call.
     let end = run.length.min(from.saturating_add(limit));
     let mut at = from;
     while at < end {
@@ -169,17 +169,17 @@ fn each_entry(
     Ok(())
 }
 
-/// A moment, as people and tools read it.
+/// Formats a time.
 pub(super) fn time(at_ms: i64) -> String {
     jiff::Timestamp::from_millisecond(at_ms).map_or_else(|_| at_ms.to_string(), |time| time.to_string())
 }
 
-/// The right to write a run, for a short time.
+/// Takes a short lease of a run.
 fn lease(store: &dyn Store, id: &str) -> Outcome<Fence> {
     Ok(answered(harn_journal::take_lease(store, &Real::new(), id))?.fence())
 }
 
-/// Removes runs. What cannot be removed stops the command; what was removed before stays so.
+/// Removes runs. Stops at the first error; runs removed before it stay removed.
 fn remove(ids: &[String]) -> Outcome<Shown> {
     let mut text = String::new();
     for id in ids {

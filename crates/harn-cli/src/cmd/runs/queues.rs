@@ -21,7 +21,7 @@ pub(super) fn queues() -> Outcome<Shown> {
     Ok(Shown::new(text, json!({"queues": data})))
 }
 
-/// A rate as in the manifest.
+/// Formats a rate as in the manifest.
 fn rate(rate: Rate) -> String {
     let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms")];
     let fits = units.into_iter().find(|(ms, _)| rate.period_ms % ms == 0);

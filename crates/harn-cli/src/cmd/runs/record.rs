@@ -1,4 +1,4 @@
-//! Records of runs that lie in files: of workflows, of loops, of the demo.
+//! Run records in files: of workflows, loops and the demo.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ fn read(path: &Path) -> Outcome<RunRecord> {
         .map_err(|error| Failure::new("bad_record", error))
 }
 
-/// One line of a text.
+/// Formats a value in one line.
 pub(crate) fn line(value: &Value) -> String {
     let text = text(value).split_whitespace().collect::<Vec<_>>().join(" ");
     harn_syntax::printable(&text).into_owned()
@@ -27,13 +27,13 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// How a stage came out.
+/// Formats the outcome of a stage.
 fn outcome(stage: &Value) -> String {
     let part = |key| line(&stage[key]);
     format!("status={} outcome={} branch={}", part("status"), part("outcome"), part("branch"))
 }
 
-/// What a record comes to.
+/// Summarizes a record.
 fn summary(record: &RunRecord) -> Value {
     let run = &record.run;
     let stages: Vec<Value> = list(run, "stages")
@@ -63,7 +63,7 @@ fn summary(record: &RunRecord) -> Value {
     })
 }
 
-/// The lines of a summary.
+/// Formats a summary.
 fn page(summary: &Value) -> String {
     let mut out = String::new();
     let mut row = |name: &str, value: String| {
@@ -93,7 +93,7 @@ fn page(summary: &Value) -> String {
     out
 }
 
-/// What is different between two records, for people.
+/// Formats the differences between two records.
 pub(crate) fn differences(found: &Value) -> String {
     let mut out = format!("Compared with {}: ", line(&found["right_run_id"]));
     if found["identical"] == true {
@@ -159,9 +159,9 @@ pub(super) fn view(path: &Path) -> Outcome<Shown> {
     Ok(Shown::new(page(&summary(&record)), record.run))
 }
 
-/// The files of a folder and of the folders in it.
+/// Returns the files of a directory, recursively.
 fn files(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
-    /// The portal stores records two levels down; a link may lead back.
+    /// The portal stores records two levels down. The limit stops cycles of links.
     const MAX_LEVELS: usize = 8;
     let system = Real::new();
     let mut found = Vec::new();
@@ -171,7 +171,7 @@ fn files(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
         if !system.is_dir(&path) {
             found.push(path);
         } else if level < MAX_LEVELS {
-            // A directory that cannot be read has no records for this user.
+            // An unreadable directory has no records for this user.
             let names = system.names(&path).unwrap_or_default();
             open.extend(names.into_iter().map(|name| (path.join(name), level + 1)));
         }
@@ -180,7 +180,7 @@ fn files(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The folder of the records, unless another one is named: `HARN_RUN_DIR`, else `.harn-runs`.
+/// Returns the default directory of records: `HARN_RUN_DIR`, or `.harn-runs`.
 pub(crate) fn records(system: &dyn System) -> PathBuf {
     let named = system.env("HARN_RUN_DIR").filter(|dir| !dir.is_empty());
     named.map_or_else(|| PathBuf::from(".harn-runs"), PathBuf::from)
@@ -189,7 +189,7 @@ pub(crate) fn records(system: &dyn System) -> PathBuf {
 pub(super) fn list_of(dir: &Path, args: &RunsListArgs) -> Outcome<Shown> {
     let found = files(dir)
         .map_err(|error| Failure::new("bad_folder", format!("cannot read {}: {error}", dir.display())))?;
-    // Other JSON lies beside records.
+    // The directory may contain JSON files that are not records.
     let mut found: Vec<(PathBuf, Value)> = found
         .into_iter()
         .filter_map(|path| read(&path).ok().map(|record| (path, summary(&record))))
@@ -222,12 +222,12 @@ pub(super) fn list_of(dir: &Path, args: &RunsListArgs) -> Outcome<Shown> {
     Ok(Shown::new(text, json!({"runs": data.collect::<Vec<_>>()})))
 }
 
-/// Whether the name of a run is that of a file with its record.
+/// Whether a run argument is the path of a record file.
 pub(crate) fn is_record(id: &str) -> bool {
     id.ends_with(".json") && (id.contains(['/', '\\']) || Real::new().is_file(Path::new(id)))
 }
 
-/// Shows what a record says again, and holds it against its fixture; gives the exit code.
+/// Prints the data of a record and compares it with its fixture. Returns the exit code.
 pub(crate) fn replay(args: &ReplayArgs) -> u8 {
     for (option, given) in
         [("--until", args.until.is_some()), ("--check", args.check), ("--debug", args.debug)]

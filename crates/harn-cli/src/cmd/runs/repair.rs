@@ -1,4 +1,4 @@
-//! Cutting a damaged journal.
+//! Truncation of a damaged journal.
 
 use harn_journal::Entry;
 use harn_store::{EntryKind, Error as StoreError, JournalEntry, NewStatus, Place, Run, Store, Write};
@@ -7,7 +7,7 @@ use harn_value::json;
 
 use super::{Outcome, PAGE, Shown, answered, head, lease, missing, place, wait};
 
-/// Effects that are listed at most.
+/// Maximum number of listed effects.
 const LISTED: usize = 20;
 
 pub(super) fn repair(id: &str) -> Outcome<Shown> {
@@ -49,7 +49,7 @@ pub(super) fn repair(id: &str) -> Outcome<Shown> {
     Ok(Shown::new(text, json!({"id": id, "entries": length, "cut": cut, "damage": damage, "effects": lost})))
 }
 
-/// The entries of a run before the first damage, and the damage.
+/// Returns the number of entries before the first damaged one, and the error.
 fn whole(store: &dyn Store, run: &Run) -> (u64, Option<String>) {
     let mut at = 0;
     let mut size = PAGE;
@@ -72,7 +72,7 @@ fn whole(store: &dyn Store, run: &Run) -> (u64, Option<String>) {
     }
 }
 
-/// The effects that began from an entry on, as far as they can be read.
+/// Returns the readable effects that started at entry `from` or later.
 fn begun(store: &dyn Store, run: &Run, from: u64) -> Vec<String> {
     let read = |seq| harn_journal::wait(store.journal(&run.id, seq, 1)).ok()?.pop();
     let entries = (from..run.length).filter_map(read);

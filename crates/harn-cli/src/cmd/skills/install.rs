@@ -1,4 +1,4 @@
-//! Bringing skills in, and making one to begin with.
+//! Installation and creation of skills.
 
 use std::path::{Path, PathBuf};
 
@@ -10,14 +10,14 @@ use harn_vm::block_on;
 use super::{Outcome, Shown, cannot, home_of_skills, is_folder_name};
 use crate::args::{LookArgs, SkillInstallArgs};
 
-/// A skill that is to be copied.
+/// A skill to copy.
 struct Copy {
     name: String,
     from: PathBuf,
     to: PathBuf,
 }
 
-/// Copies skills. Everything is looked at before anything is written.
+/// Copies skills. Validates all of them before the first write.
 pub(super) fn install(system: &Real, args: &SkillInstallArgs) -> Outcome {
     let target = home_of_skills(system, args.user)?;
     let source = source(system, args)?;
@@ -57,7 +57,7 @@ pub(super) fn install(system: &Real, args: &SkillInstallArgs) -> Outcome {
     Ok(Shown::text(text))
 }
 
-/// The folder that is to be looked through: that of the machine, or a commit in the cache.
+/// Returns the directory to search: a local one, or a commit in the cache.
 fn source(system: &Real, args: &SkillInstallArgs) -> Result<PathBuf, String> {
     let want = match (&args.rev, &args.branch) {
         (Some(rev), _) => Some(Want::Rev(rev.clone())),
@@ -79,7 +79,7 @@ fn source(system: &Real, args: &SkillInstallArgs) -> Result<PathBuf, String> {
     Ok(inside)
 }
 
-/// Refuses a skill without the signature that it, or this machine, asks for.
+/// Rejects a skill without the signature that the skill or this machine's settings require.
 fn signed_as_it_must_be(
     system: &Real,
     folder: &Path,
@@ -106,9 +106,9 @@ fn signed_as_it_must_be(
     Err(format!("a trusted signature is required; its signature: {}", super::sign::told(&read.signature)))
 }
 
-/// Refuses a target that holds the source or is held by it: it would be replaced by a part of itself.
+/// Rejects a target that contains the source or is inside of it, because the copy would overwrite its own source.
 fn apart(system: &Real, from: &Path, to: &Path) -> Result<(), String> {
-    // The target may not be there yet: then what it will lie in decides.
+    // If the target does not exist yet, its nearest existing ancestor decides.
     let mut place = to.to_owned();
     let mut behind = PathBuf::new();
     let to = loop {
@@ -134,7 +134,7 @@ fn apart(system: &Real, from: &Path, to: &Path) -> Result<(), String> {
     Err(format!("{} {problem}", to.display()))
 }
 
-/// Makes a skill.
+/// Creates a skill.
 pub(super) fn new(system: &Real, name: &str, short: Option<&str>, user: bool) -> Outcome {
     if !is_folder_name(name) {
         return Err(format!("invalid skill name '{name}': use letters, digits, '.', '_' and '-'"));
@@ -147,7 +147,7 @@ pub(super) fn new(system: &Real, name: &str, short: Option<&str>, user: bool) ->
     if short.is_empty() || short.contains(char::is_control) {
         return Err("--short must be one line of text".to_owned());
     }
-    // A text in quotes is YAML whatever is in it.
+    // A quoted string is valid YAML whatever it contains.
     let text = format!(
         "---\nname: {name}\nshort: {}\nwhen-to-use: {}\n---\n\n# {name}\n\nWhat the model is to do, step by step. `$1` and `$ARGUMENTS` are what it is \
          given; files beside\nthis one are in `${{HARN_SKILL_DIR}}`.\n",

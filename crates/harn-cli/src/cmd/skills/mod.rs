@@ -1,4 +1,4 @@
-//! `harn skills`: looking at the skills on disk, bringing them in, and signing them.
+//! `harn skills`: lists, installs and signs skills.
 
 mod install;
 mod show;
@@ -13,7 +13,7 @@ use harn_value::Data as Value;
 use super::providers::{envelope, fail, print};
 use crate::args::{LookArgs, SkillsCommand};
 
-/// What a command shows: text for people, data for tools, and the exit code.
+/// The output of a command: text, JSON data, and the exit code.
 struct Shown {
     text: String,
     data: Value,
@@ -26,10 +26,10 @@ impl Shown {
     }
 }
 
-/// Why a command has failed, in a sentence.
+/// The output of a command, or an error message.
 type Outcome = Result<Shown, String>;
 
-/// Runs the command; gives the exit code.
+/// Runs the command. Returns the exit code.
 pub(crate) fn skills(command: SkillsCommand) -> u8 {
     let system = Real::new();
     let (shown, as_json) = match command {
@@ -60,7 +60,7 @@ pub(crate) fn skills(command: SkillsCommand) -> u8 {
     }
 }
 
-/// The skills that a program in the working directory has. What cannot be read is told on standard error.
+/// Finds the skills available to a program in the working directory. Unreadable ones are reported on standard error.
 fn found(system: &Real, look: &LookArgs) -> Result<SkillsOnDisk, String> {
     let found = harn_runtime::find_skills(system, &system.work_dir(), &look.skill_dirs)?;
     for (folder, problem) in &found.problems {
@@ -70,7 +70,7 @@ fn found(system: &Real, look: &LookArgs) -> Result<SkillsOnDisk, String> {
     Ok(found)
 }
 
-/// The skill of a name that programs get.
+/// Returns the visible skill with a name.
 fn named<'a>(found: &'a SkillsOnDisk, name: &str) -> Result<&'a SkillOnDisk, String> {
     let mut visible = found.found.iter().filter(|skill| !skill.hidden);
     visible.clone().find(|skill| skill.name() == name).ok_or_else(|| {
@@ -82,10 +82,10 @@ fn named<'a>(found: &'a SkillsOnDisk, name: &str) -> Result<&'a SkillOnDisk, Str
     })
 }
 
-/// The folder for the skills of the user, or of the project that the working directory belongs to.
+/// Returns the directory for skills of the user, or of the project of the working directory.
 ///
 /// # Errors
-/// There is none, or the project leads elsewhere with a link.
+/// There is no such directory, or a link of the project leads out of it.
 fn home_of_skills(system: &Real, user: bool) -> Result<PathBuf, String> {
     if user {
         let home = system.env("HOME").filter(|home| !home.is_empty());
@@ -104,7 +104,7 @@ fn home_of_skills(system: &Real, user: bool) -> Result<PathBuf, String> {
     })
 }
 
-/// Whether a name is that of a folder of its own which is looked at.
+/// Whether a name is valid as the directory name of a skill.
 fn is_folder_name(name: &str) -> bool {
     let fits = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-');
     name.starts_with(|c: char| c.is_alphanumeric() || c == '_') && name.chars().all(fits)

@@ -1,4 +1,4 @@
-//! What there is: all skills, one of them, and those that fit a task.
+//! Output of skills: all of them, one of them, and those that match a task.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,10 +12,10 @@ use super::{Outcome, Shown, found, named};
 use crate::args::LookArgs;
 use crate::table;
 
-/// Names in front matter that people read first.
+/// Front matter keys that are shown first.
 const FIRST: [&str; 4] = ["name", "short", "description", "when_to_use"];
 
-/// Most files of a skill that are listed.
+/// Maximum number of listed files of a skill.
 const MAX_FILES: usize = 1_000;
 
 pub(super) fn list(system: &Real, all: bool, look: &LookArgs) -> Outcome {
@@ -35,7 +35,7 @@ pub(super) fn list(system: &Real, all: bool, look: &LookArgs) -> Outcome {
     Ok(Shown { text, data: json!({"skills": data}), code: 0 })
 }
 
-/// A text of the front matter, in one line.
+/// Returns a string of the front matter in one line.
 fn line(skill: &SkillOnDisk, key: &str) -> String {
     let text = skill.entry.get(key).and_then(Value::as_str).unwrap_or_default();
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -87,7 +87,7 @@ pub(super) fn inspect(system: &Real, name: &str, look: &LookArgs) -> Outcome {
     Ok(Shown { text, data, code: 0 })
 }
 
-/// What a skill's front matter says, what people read first in front.
+/// Returns the front matter of a skill, with the `FIRST` keys first.
 fn front_matter(skill: &SkillOnDisk) -> Map<String, Value> {
     let made = ["source", "skill_dir", "provenance"];
     let own = |key: &str| !made.contains(&key) && !FIRST.contains(&key);
@@ -97,7 +97,7 @@ fn front_matter(skill: &SkillOnDisk) -> Map<String, Value> {
     first.chain(rest).collect()
 }
 
-/// The files of a skill below its folder, hidden ones left out.
+/// Returns the files below a skill's directory, without hidden ones.
 fn files_of(system: &Real, folder: &Path) -> Vec<String> {
     let mut files = Vec::new();
     let mut folders = vec![std::path::PathBuf::new()];

@@ -1,4 +1,4 @@
-//! Keys, signatures, and whom the user trusts.
+//! Keys, signatures, and trusted signers.
 
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,13 @@ use harn_vm::block_on;
 use super::{Outcome, Shown, cannot, found, named};
 use crate::args::LookArgs;
 
-/// The largest file of a key.
+/// The largest key file.
 const MAX_KEY: u64 = 64 << 10;
 
 /// The largest `SKILL.md` that is signed.
 const MAX_SKILL: u64 = 4 << 20;
 
-/// Makes a key of chance.
+/// Generates a random key.
 pub(super) fn key(system: &Real, file: &Path) -> Outcome {
     let mut seed = [0; 32];
     system.random(&mut seed);
@@ -26,7 +26,7 @@ pub(super) fn key(system: &Real, file: &Path) -> Outcome {
     if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         system.make_dirs(folder).map_err(|e| cannot("make", folder, &e))?;
     }
-    // A key that is there is somebody's: it is never replaced.
+    // An existing key is never replaced.
     harn_system::real::create_private(file, key.private_pem().as_bytes())
         .map_err(|e| cannot("write", file, &e))?;
     system.replace(&public, key.public_pem().as_bytes()).map_err(|e| cannot("write", &public, &e))?;
@@ -38,11 +38,11 @@ pub(super) fn key(system: &Real, file: &Path) -> Outcome {
     )))
 }
 
-/// Signs the skill in a folder.
+/// Signs the skill in a directory.
 pub(super) fn sign(system: &Real, folder: &Path, key: &Path) -> Outcome {
     let pem = system.read_text(key, MAX_KEY).map_err(|e| cannot("read", key, &e))?;
     let signer = SigningKey::from_pem(&pem).map_err(|e| cannot("use", key, &e))?;
-    // What is no skill is not signed.
+    // Reject a directory that is not a valid skill.
     harn_runtime::read_entry(system, folder, "cli")
         .map_err(|e| cannot("sign", &folder.join(SKILL_FILE), &e))?;
     let file = folder.join(SKILL_FILE);
@@ -55,7 +55,7 @@ pub(super) fn sign(system: &Real, folder: &Path, key: &Path) -> Outcome {
     Ok(Shown::text(format!("{} is signed by {}\n", file.display(), signer.fingerprint())))
 }
 
-/// What people are told of a signature.
+/// Formats a signature.
 pub(super) fn told(signature: &Signature) -> String {
     match (&signature.fingerprint, signature.trusted) {
         (None, _) => "none that fits the file".to_owned(),
@@ -64,7 +64,7 @@ pub(super) fn told(signature: &Signature) -> String {
     }
 }
 
-/// Looks whether a skill is signed by somebody who is trusted.
+/// Verifies that a skill is signed by a trusted signer.
 pub(super) fn verify(system: &Real, skill: &str, look: &LookArgs) -> Outcome {
     let found = found(system, look)?;
     let place = PathBuf::from(skill);
@@ -92,7 +92,7 @@ fn folder_of_keys(system: &Real) -> Result<PathBuf, String> {
         .ok_or_else(|| "HOME is not set, so there is no place for the keys that are trusted".to_owned())
 }
 
-/// Trusts a signer.
+/// Adds a trusted signer.
 pub(super) fn trust(system: &Real, file: &Path) -> Outcome {
     let pem = system.read_text(file, MAX_KEY).map_err(|e| cannot("read", file, &e))?;
     let fingerprint = fingerprint_of(&pem).map_err(|e| cannot("trust", file, &e))?;
@@ -103,7 +103,7 @@ pub(super) fn trust(system: &Real, file: &Path) -> Outcome {
     Ok(Shown::text(format!("{fingerprint} is trusted\n")))
 }
 
-/// Trusts a signer no longer.
+/// Removes a trusted signer.
 pub(super) fn distrust(system: &Real, fingerprint: &str) -> Outcome {
     let known = keys(system)?;
     let Some(fingerprint) = known.iter().find(|known| known.eq_ignore_ascii_case(fingerprint)) else {
@@ -116,7 +116,7 @@ pub(super) fn distrust(system: &Real, fingerprint: &str) -> Outcome {
     Ok(Shown::text(format!("{fingerprint} is trusted no longer\n")))
 }
 
-/// Lists those who are trusted.
+/// Lists the trusted signers.
 pub(super) fn trusted(system: &Real) -> Outcome {
     let keys = keys(system)?;
     Ok(Shown::text(match keys.as_slice() {

@@ -1,4 +1,4 @@
-//! Which lines ran: counted statement by statement, and shown as a table, as JSON and in the format of LCOV.
+//! Line coverage: execution counts per statement, as a table, as JSON and in LCOV format.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,13 +12,13 @@ use harn_vm::{Observer, Scene};
 
 use crate::table;
 
-/// How often the statements that begin on each line ran.
+/// Execution count of the statements that begin on each line.
 pub(super) type Lines = BTreeMap<usize, u64>;
 
-/// Files with their lines.
+/// Line counts by file.
 pub(super) type Files = BTreeMap<PathBuf, Lines>;
 
-/// Counts the statements of one run.
+/// Counts the executed statements of one run.
 #[derive(Default)]
 pub(super) struct Counter {
     counted: RefCell<Counted>,
@@ -26,10 +26,10 @@ pub(super) struct Counter {
 
 #[derive(Default)]
 struct Counted {
-    /// By the number of a module: the file, and where its statements begin with how often they ran.
+    /// By module number: the file, and the execution count of each statement by its start offset.
     modules: BTreeMap<u32, (PathBuf, BTreeMap<u32, u64>)>,
     begun: bool,
-    /// Line of each statement, by module and place.
+    /// Line of each statement, by module and offset.
     lines: BTreeMap<(u32, u32), usize>,
 }
 
@@ -48,7 +48,7 @@ impl Observer for Counter {
 }
 
 impl Counted {
-    /// Notes what could run: everything is loaded before the first statement.
+    /// Records all statements: all modules are loaded before the first statement runs.
     fn learn(&mut self, scene: &Scene<'_>) {
         for (module, span) in scene.vm().statements() {
             let Some((name, text)) = scene.vm().source(module) else { continue };
@@ -61,7 +61,7 @@ impl Counted {
 }
 
 impl Counter {
-    /// What was counted, by file and line.
+    /// Returns the counts by file and line.
     pub(super) fn files(&self) -> Files {
         let counted = self.counted.borrow();
         let mut files = Files::new();
@@ -69,7 +69,7 @@ impl Counter {
             let lines = files.entry(path.clone()).or_default();
             for (start, count) in counts {
                 let line = counted.lines.get(&(*module, *start)).copied().unwrap_or(1);
-                // Statements that share a line ran as often as the one that ran most often.
+                // A line with several statements gets their maximum.
                 let known = lines.entry(line).or_default();
                 *known = (*known).max(*count);
             }
@@ -78,14 +78,14 @@ impl Counter {
     }
 }
 
-/// What all tests covered together.
+/// The combined coverage of all tests.
 #[derive(Default)]
 pub(super) struct Coverage {
     files: Files,
 }
 
 impl Coverage {
-    /// Adds what one test covered.
+    /// Adds the coverage of one test.
     pub(super) fn add(&mut self, files: Files) {
         for (path, lines) in files {
             let known = self.files.entry(path).or_default();
@@ -95,8 +95,7 @@ impl Coverage {
         }
     }
 
-    /// The modules under test: the files with the tests themselves and those of packages are left out, and paths begin at
-    /// the working directory.
+    /// Excludes the test files and the files of packages, and makes paths relative to the working directory.
     pub(super) fn without<'a>(mut self, tests: impl Iterator<Item = &'a Path>) -> Coverage {
         let here = Real::new().canonical(&Real::new().work_dir()).unwrap_or_default();
         let tests: BTreeSet<PathBuf> = tests.filter_map(|path| Real::new().canonical(path).ok()).collect();
@@ -107,7 +106,7 @@ impl Coverage {
         self
     }
 
-    /// The table for people.
+    /// Returns the table for display.
     pub(super) fn table(&self) -> String {
         if self.files.is_empty() {
             return "\nCoverage: the tests import no module of their own\n".to_owned();
@@ -133,7 +132,7 @@ impl Coverage {
         (all, self.files.values().map(hit).sum())
     }
 
-    /// The same for tools.
+    /// Returns the coverage as JSON.
     pub(super) fn json(&self) -> harn_value::Data {
         let file = |(path, lines): (&PathBuf, &Lines)| {
             json!({
@@ -144,7 +143,7 @@ impl Coverage {
         json!({"files": self.files.iter().map(file).collect::<Vec<_>>(), "lines": all, "hit": hit})
     }
 
-    /// The same in the format of LCOV.
+    /// Returns the coverage in LCOV format.
     pub(super) fn lcov(&self) -> String {
         let mut out = String::new();
         for (path, lines) in &self.files {
@@ -166,13 +165,13 @@ fn missed(lines: &Lines) -> Vec<usize> {
     lines.iter().filter(|(_, count)| **count == 0).map(|(line, _)| *line).collect()
 }
 
-/// `75.0%`, cut and not rounded: only what was covered whole is 100 %.
+/// Formats a percentage such as `75.0%`. It is truncated, so that only full coverage is 100 %.
 fn percent(part: usize, whole: usize) -> String {
     let tenths = (part * 1000).checked_div(whole).unwrap_or(1000);
     format!("{}.{}%", tenths / 10, tenths % 10)
 }
 
-/// `3-5, 9`: lines that follow each other are one range.
+/// Formats line numbers as ranges: `3-5, 9`.
 fn ranges(lines: &[usize]) -> String {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for &line in lines {

@@ -1,4 +1,4 @@
-//! The tests of a project: pipelines named `test_...` or marked `@test`.
+//! Finds the tests of a project: pipelines named `test_...` or marked `@test`.
 
 use std::path::{Path, PathBuf};
 
@@ -8,24 +8,24 @@ use harn_system::{Real, SystemExt};
 
 use crate::findings;
 
-/// A test, or a file that cannot be read as a program.
+/// A test, or a file with errors.
 #[derive(Clone)]
 pub(super) struct Test {
-    /// The name of the pipeline, `<file error>` for a file.
+    /// The name of the pipeline, or `<file error>`.
     pub(super) name: String,
-    /// The file, as it was reached.
+    /// The path of the file as it was found.
     pub(super) path: PathBuf,
-    /// Why the file cannot be read.
+    /// Why the file cannot be loaded.
     pub(super) broken: Option<String>,
 }
 
-/// The name of the entry that stands for a file.
+/// The name of the entry for a file with errors.
 pub(super) const FILE_ERROR: &str = "<file error>";
 
-/// Finds the tests of a file, or of the files of a folder that speak of tests, in order of their paths.
+/// Finds the tests of a file, or of all files of a directory that contain tests, ordered by path.
 ///
 /// # Errors
-/// A sentence, when a folder cannot be searched.
+/// A message if a directory cannot be searched.
 pub(super) fn find(target: &Path) -> Result<Vec<Test>, String> {
     if !Real::new().is_dir(target) {
         return Ok(of_file(target, true));
@@ -52,7 +52,7 @@ fn of_file(path: &Path, always: bool) -> Vec<Test> {
         let drawn = parsed.errors.iter().map(|error| error.diagnostic(&text).render(&file, false));
         return vec![test(FILE_ERROR, Some(drawn.collect::<Vec<_>>().join("\n")))];
     }
-    // A mark that would have no effect is told: a test that never runs looks like one that passes.
+    // An attribute without effect is reported: a test that never runs looks like one that passes.
     let marked = parsed.program.items.iter().filter_map(|item| match &item.kind {
         StmtKind::Decl(decl) if !matches!(decl.kind, DeclKind::Pipeline(_)) => {
             decl.attrs.iter().find(|attr| attr.name.name == "test").map(|attr| (decl, attr))

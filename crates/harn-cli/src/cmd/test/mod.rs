@@ -1,4 +1,4 @@
-//! `harn test`: the tests of a project (`user.rs`), and with `conformance` the suite of the language (`suite.rs`).
+//! `harn test`: the tests of a project (`user.rs`), and, with `conformance`, the conformance suite (`suite.rs`).
 
 mod coverage;
 mod find;
@@ -15,10 +15,10 @@ use harn_system::{Real, System};
 
 use crate::args::{TestArgs, need_folders, usage_error};
 
-/// The version of the JSON of reports.
+/// The schema version of JSON reports.
 pub(super) const SCHEMA_VERSION: i64 = 2;
 
-/// Runs tests; 1 if one failed.
+/// Runs tests. Returns 1 if one failed.
 pub(crate) fn test(args: &TestArgs) -> u8 {
     if args.parallel && args.jobs == Some(1) {
         usage_error("test", "the argument '--parallel' cannot be used with '--jobs 1'");
@@ -51,16 +51,16 @@ pub(crate) fn test(args: &TestArgs) -> u8 {
     user::test(args)
 }
 
-/// How many tests run at a time.
+/// Returns the number of tests that run in parallel.
 fn jobs(args: &TestArgs) -> usize {
     let processors = || std::thread::available_parallelism().map_or(2, |n| n.get().min(8));
     args.jobs.map_or_else(processors, usize::from)
 }
 
-/// Writes a report, and the folders it lies in.
+/// Writes a report and creates its parent directories.
 ///
 /// # Errors
-/// A sentence with the path.
+/// A message with the path.
 fn write_report(path: &Path, text: &str) -> Result<(), String> {
     let cannot = |e: std::io::Error| format!("cannot write {}: {e}", path.display());
     if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
@@ -69,7 +69,7 @@ fn write_report(path: &Path, text: &str) -> Result<(), String> {
     Real::new().replace(path, text.as_bytes()).map_err(cannot)
 }
 
-/// Milliseconds of all tests, in order of size.
+/// Durations of all tests in milliseconds, sorted.
 struct Times {
     sorted: Vec<u64>,
     average: u64,
@@ -83,7 +83,7 @@ impl Times {
         Times { sorted, average }
     }
 
-    /// The time that so many percent of the tests do not pass.
+    /// Returns a percentile.
     fn at(&self, percent: usize) -> u64 {
         let rank = (self.sorted.len() * percent).div_ceil(100).max(1) - 1;
         self.sorted.get(rank).copied().unwrap_or(0)

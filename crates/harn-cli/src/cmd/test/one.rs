@@ -1,4 +1,4 @@
-//! One run of a test, in a machine of its own.
+//! One run of a test in its own VM.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -13,30 +13,30 @@ use crate::args::TestArgs;
 use crate::conformance::printed::Printed;
 use crate::program::{self, End, Program, RunOptions};
 
-/// Where replies of models are kept, from the working directory.
+/// The directory of recorded model replies, relative to the working directory.
 const REPLIES: &str = ".harn-fixtures";
 
-/// The folder that replies of models are kept in.
+/// Returns the directory of recorded model replies.
 pub(super) fn replies() -> PathBuf {
     Real::new().work_dir().join(REPLIES)
 }
 
-/// Keeps programs from asking models.
+/// Environment variable that disables model calls.
 const DISABLED: &str = "HARN_LLM_CALLS_DISABLED";
 
-/// What all tests of a command are run with.
+/// The settings shared by all tests of a command.
 #[derive(Clone)]
 pub(super) struct Settings {
-    /// Lines are counted.
+    /// Whether line coverage is recorded.
     pub(super) coverage: bool,
-    /// Snapshots are written anew.
+    /// Whether snapshots are rewritten.
     update_snapshots: bool,
     skills: Vec<PathBuf>,
-    /// Model calls are logged.
+    /// Whether model calls are logged.
     pub(super) logs: bool,
-    /// The folder that replies of models are kept in, when they are.
+    /// The directory into which model replies are recorded, if any.
     pub(super) keep: Option<PathBuf>,
-    /// The folder that replies of models are taken from, when they are.
+    /// The directory from which model replies are replayed, if any.
     pub(super) kept: Option<PathBuf>,
 }
 
@@ -53,12 +53,12 @@ impl Settings {
     }
 }
 
-/// What a run of a test left.
+/// The result of one run of a test.
 #[derive(Default)]
 pub(super) struct Run {
     pub(super) failure: Option<String>,
     pub(super) output: String,
-    /// The lines that it ran.
+    /// The lines that were executed.
     pub(super) covered: Files,
     /// The log of its model calls.
     pub(super) calls: String,
@@ -70,7 +70,7 @@ impl Run {
     }
 }
 
-/// The file of replies that stands beside a program: the mocks of its tests.
+/// Returns the file of model replies next to a program: the mocks of its tests.
 pub(super) fn fixture(path: &Path) -> Option<PathBuf> {
     Some(path.with_extension("llm-mock.jsonl")).filter(|path| Real::new().is_file(path))
 }
@@ -132,7 +132,7 @@ pub(super) fn run(test: &Test, settings: &Settings, ready: &dyn Fn(&Interrupt)) 
         |interrupt| ready(&interrupt),
     );
     let failure = match end {
-        // A test passes when it ends; what it gives does not count, an `exit` does.
+        // A test passes when it returns, with any value. A nonzero `exit` fails it.
         End::Result { code, exit: true, .. } if code != 0 => {
             Some(format!("error: the test ended with exit({code})"))
         }
@@ -148,7 +148,7 @@ pub(super) fn run(test: &Test, settings: &Settings, ready: &dyn Fn(&Interrupt)) 
     Run { failure, output, covered: counter.files(), calls }
 }
 
-/// What a failure says, and what to do where the test wanted to ask a model: it is the runner that keeps it from that.
+/// Adds a hint to a failure if the test called a model, because the test runner disables model calls.
 fn with_way_out(mut text: String, settings: &Settings) -> String {
     if settings.keep.is_none() && text.contains(DISABLED) && Real::new().env(DISABLED).is_none() {
         text = format!(
@@ -160,18 +160,18 @@ fn with_way_out(mut text: String, settings: &Settings) -> String {
     text
 }
 
-/// The system of a test: output is collected, paths begin at the test's folder, state is thrown away, and models are
-/// not asked.
+/// The system of a test: output is captured, paths are relative to the test's directory, state is discarded, and models
+/// are not called.
 struct TestSystem {
     inner: Real,
     cwd: PathBuf,
-    /// A folder for the state that outlives a program.
+    /// A temporary directory for persistent state.
     state: String,
     out: Printed,
-    /// Models may be asked: their replies are recorded.
+    /// Model calls are allowed: their replies are recorded.
     asks_models: bool,
     update_snapshots: bool,
-    /// A folder for the log of model calls.
+    /// A directory for the log of model calls.
     log: Option<String>,
 }
 
@@ -193,7 +193,7 @@ impl Layer for TestSystem {
     }
 
     fn write_err(&self, text: &str) {
-        // Where nothing more is kept there is nobody to tell.
+        // When the capture is full, further output is dropped.
         let _ = self.out.push(text);
     }
 

@@ -1,4 +1,4 @@
-//! What is told about the tests of a project: as text, as JSON, as JUnit XML.
+//! Reports about the tests of a project: as text, JSON and JUnit XML.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,13 +16,13 @@ use crate::args::TestArgs;
 use crate::conformance::junit;
 use crate::style::Colour;
 
-/// How many of the slowest tests are listed.
+/// Number of listed slowest tests.
 const SLOWEST: usize = 10;
 
-/// How a test went.
+/// The outcome of a test.
 pub(super) enum Fate {
     Passed,
-    /// With what is shown of it.
+    /// With the failure message.
     Failed(String),
     /// With the limit in milliseconds.
     TimedOut(u64),
@@ -46,13 +46,13 @@ impl Fate {
     }
 }
 
-/// A test that was run.
+/// A completed test.
 pub(super) struct Outcome {
     pub(super) name: String,
     pub(super) path: PathBuf,
     pub(super) time: Duration,
     pub(super) fate: Fate,
-    /// What it printed.
+    /// The captured output.
     pub(super) output: String,
 }
 
@@ -63,10 +63,10 @@ pub(super) fn head(tests: &[Test]) -> String {
     format!("Running {} from {}...\n\n", count(tests.len(), "test"), count(files, "file"))
 }
 
-/// Writes all reports that are asked for.
+/// Writes all requested reports.
 ///
 /// # Errors
-/// A sentence about a file that cannot be written.
+/// A message about a file that cannot be written.
 pub(super) fn write(
     args: &TestArgs,
     root: &Path,
@@ -110,7 +110,7 @@ pub(super) fn write(
 fn text(args: &TestArgs, outcomes: &[Outcome], total: Duration) -> String {
     let colour = Colour::of(Stream::Output);
     let mut out = String::new();
-    // What keeps a file from being compiled is the same for every test in it.
+    // A compile error is the same for every test of a file.
     let mut told: BTreeMap<(&Path, String), &str> = BTreeMap::new();
     for outcome in outcomes {
         let failure = outcome.fate.message();

@@ -16,13 +16,13 @@ use crate::conformance::junit;
 use crate::conformance::run::{self, Result as CaseResult};
 use crate::style::Colour;
 
-/// The folder of the suite.
+/// The directory of the suite.
 const ROOT: &str = "conformance";
 
-/// How many of the slowest cases are listed.
+/// Number of listed slowest cases.
 const SLOWEST: usize = 10;
 
-/// Runs the suite; 1 if a case failed.
+/// Runs the suite. Returns 1 if a case failed.
 pub(super) fn test(args: &TestArgs) -> u8 {
     let filter = Filter::parse(args.filter.as_deref()).unwrap_or_else(|text| usage_error("test", &text));
     match select(args.selection.as_deref(), &filter).and_then(|cases| report(args, &cases)) {
@@ -34,7 +34,7 @@ pub(super) fn test(args: &TestArgs) -> u8 {
     }
 }
 
-/// The cases that selection and filter leave.
+/// Returns the cases that match the selection and the filter.
 fn select(selection: Option<&Path>, filter: &Filter) -> Result<Vec<Case>, String> {
     let root = PathBuf::from(ROOT);
     if !Real::new().is_dir(&root) {
@@ -52,7 +52,7 @@ fn select(selection: Option<&Path>, filter: &Filter) -> Result<Vec<Case>, String
     Ok(cases)
 }
 
-/// The path of a selection, which is relative to the current folder or to the suite and lies inside of the suite.
+/// Resolves a selection, which is relative to the current directory or to the suite, and must be inside of the suite.
 fn inside(root: &Path, given: &Path) -> Result<PathBuf, String> {
     let shown = given.display();
     let system = Real::new();
@@ -71,7 +71,7 @@ fn inside(root: &Path, given: &Path) -> Result<PathBuf, String> {
     Ok(root.join(relative))
 }
 
-/// Runs the cases and writes all reports; whether one failed.
+/// Runs the cases and writes all reports. Returns whether a case failed.
 fn report(args: &TestArgs, cases: &[Case]) -> Result<bool, String> {
     let jobs = super::jobs(args);
     let clock = Real::new();
@@ -92,7 +92,7 @@ fn report(args: &TestArgs, cases: &[Case]) -> Result<bool, String> {
     let failed = results.iter().filter(|r| r.failure.is_some()).count();
     let text = if args.json { json_text(&results, total) } else { plain_text(args, &results, total) };
     {
-        // A closed pipe is the reader's choice; the exit code still tells.
+        // The reader may close the pipe; the exit code still reports the result.
         crate::out::write(&text);
     }
     if let Some(path) = &args.junit {

@@ -1,4 +1,4 @@
-//! `harn test --determinism`: a test is run twice, and both runs must come to the same.
+//! `harn test --determinism`: runs each test twice and compares the results.
 
 use harn_value::Data as Value;
 use harn_vm::Interrupt;
@@ -7,7 +7,7 @@ use super::find::Test;
 use super::one::{self, Run, Settings};
 use crate::conformance::expect::difference;
 
-/// What is compared of the reply of a model.
+/// The compared fields of a model reply.
 const PARTS: [&str; 8] = [
     "provider",
     "model",
@@ -19,7 +19,8 @@ const PARTS: [&str; 8] = [
     "thinking_summary",
 ];
 
-/// Runs a test twice: on the replies that stand beside it, or else the second time on those of the first.
+/// Runs a test twice: with the recorded replies next to it, or otherwise with the replies of the first run in the
+/// second one.
 #[expect(clippy::disallowed_methods, reason = "a folder that is gone at the end, also after a panic")]
 pub(super) fn run(test: &Test, settings: &Settings, ready: &dyn Fn(&Interrupt)) -> Run {
     let folder = match tempfile::tempdir() {
@@ -49,7 +50,7 @@ pub(super) fn run(test: &Test, settings: &Settings, ready: &dyn Fn(&Interrupt)) 
     first
 }
 
-/// In what the second run differs from the first.
+/// Returns the difference between both runs.
 fn compare(test: &Test, first: &Run, second: &Run) -> Option<String> {
     let path = test.path.display();
     if let Some(failure) = &second.failure {
@@ -63,7 +64,7 @@ fn compare(test: &Test, first: &Run, second: &Run) -> Option<String> {
     Some(format!("error: {path}: replay changed provider_call_response output (- first, + second)\n{lines}"))
 }
 
-/// The replies of models in a log of calls, one line each.
+/// Returns the model replies in a call log, one line each.
 fn replies(calls: &str) -> Vec<String> {
     let lines = calls.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let replies = lines.filter(|line| line["type"] == "provider_call_response");
