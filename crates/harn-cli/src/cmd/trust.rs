@@ -9,7 +9,7 @@ use harn_system::{Real, System, SystemExt};
 use crate::args::TrustArgs;
 use crate::out::Out;
 
-/// Adds a directory to the list, takes it out, or prints the list.
+/// Adds a directory to the list, removes one, or prints the list.
 pub(crate) fn trust(args: &TrustArgs) -> u8 {
     match changed(args) {
         Ok(()) => 0,
@@ -47,7 +47,7 @@ fn changed(args: &TrustArgs) -> Result<(), String> {
     written.map_err(|error| format!("cannot write {}: {error}", file.display()))
 }
 
-/// The directory with the manifest that a path names.
+/// Returns the directory of the manifest that a path names.
 fn directory(real: &Real, path: &std::path::Path) -> Result<PathBuf, String> {
     let path = if path.ends_with("harn.toml") && !real.is_dir(path) {
         path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(std::path::Path::new("."))

@@ -1,4 +1,4 @@
-//! `harn version`: a banner.
+//! `harn version`: prints a banner.
 
 /// Prints the banner.
 pub(crate) fn version() -> u8 {

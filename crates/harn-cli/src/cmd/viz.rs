@@ -1,4 +1,4 @@
-//! `harn viz FILE`: the pipelines and functions of a program as a Mermaid flowchart.
+//! `harn viz FILE`: draws the pipelines and functions of a program as a Mermaid flowchart.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -9,10 +9,10 @@ use harn_system::{Real, System};
 use crate::args::VizArgs;
 use crate::program;
 
-/// The longest text of a node, in characters.
+/// Maximum number of characters in a node.
 const MAX_LABEL: usize = 60;
 
-/// Draws a program; 1 if it cannot be read.
+/// Draws a program. Returns 1 if it cannot be read.
 pub(crate) fn viz(args: &VizArgs) -> u8 {
     let text = match program::source_text(&args.file) {
         Ok(text) => text,
@@ -53,10 +53,10 @@ fn write(path: &Path, chart: &str) -> std::io::Result<()> {
     Real::new().replace(path, chart.as_bytes())
 }
 
-/// The chart of a text.
+/// Returns the flowchart of a source text.
 ///
 /// # Errors
-/// Its syntax errors.
+/// The syntax errors.
 fn chart(text: &str) -> Result<String, Vec<String>> {
     let parsed = harn_syntax::parse(text);
     if !parsed.errors.is_empty() {
@@ -77,7 +77,7 @@ fn chart(text: &str) -> Result<String, Vec<String>> {
     Ok(chart.out)
 }
 
-/// A way that is open: the node that it leaves, and what is written on it.
+/// An open edge: its start node and its label.
 type Way = (usize, &'static str);
 
 struct Chart<'t> {
@@ -107,7 +107,7 @@ impl<'t> Chart<'t> {
         self.part(&title, &title, func.body.stmts.iter());
     }
 
-    /// A box with the statements of a function.
+    /// Draws a subgraph with the statements of a function.
     fn part(&mut self, title: &str, start: &str, stmts: impl Iterator<Item = &'t Stmt>) {
         self.count += 1;
         let _ = writeln!(self.out, "  subgraph part{}[\"{}\"]", self.count, label(title));
@@ -147,7 +147,7 @@ impl<'t> Chart<'t> {
 
     fn block(&mut self, block: &'t Block, mut ways: Vec<Way>) -> Vec<Way> {
         for stmt in &block.stmts {
-            // What is behind a `return` is never reached.
+            // Code after a `return` is unreachable.
             if ways.is_empty() {
                 break;
             }
@@ -205,7 +205,7 @@ impl<'t> Chart<'t> {
         }
     }
 
-    /// A statement whose value decides something, or a plain step.
+    /// Draws an expression as a branch or as a plain step.
     fn value(&mut self, value: &'t Expr, text: &str, ways: Vec<Way>) -> Vec<Way> {
         match &value.kind {
             ExprKind::If { arms, else_body } => {
@@ -264,7 +264,7 @@ impl<'t> Chart<'t> {
     }
 }
 
-/// A text as a node shows it: its first line, without what Mermaid would read.
+/// Returns the label of a node: the first line, without Mermaid syntax.
 fn label(text: &str) -> String {
     let line = text.lines().next().unwrap_or("").trim();
     let more = line.chars().count() > MAX_LABEL || text.trim().lines().count() > 1;

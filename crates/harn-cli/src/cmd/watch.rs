@@ -1,4 +1,4 @@
-//! `harn watch FILE`: runs a program, and again whenever a `.harn` file below its folder changes.
+//! `harn watch FILE`: runs a program, and again whenever a `.harn` file below its directory changes.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -15,19 +15,19 @@ use crate::program::{self, Program, RunOptions};
 use crate::signal;
 use crate::style::Colour;
 
-/// How often the files are looked at, and how long they must rest before the program runs again.
+/// Interval between checks of the files. They must be unchanged for one interval before the program runs again.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What tells whether a file has changed: its size and time of change.
+/// Size and modification time of each file, to detect changes.
 pub(crate) type Stamps = BTreeMap<PathBuf, (u64, u64)>;
 
-/// Runs until somebody stops it.
+/// Runs until interrupted.
 pub(crate) fn watch(args: &WatchArgs) -> u8 {
     again_and_again(&args.file, |set| once(args, set))
 }
 
-/// Does something with a program, and again whenever a program below its folder changes. What is done gives its exit code,
-/// and hands over how it can be stopped while it goes on.
+/// Calls `once`, and calls it again whenever a program below the file's directory changes. `once` returns an exit code,
+/// and passes a handle to interrupt it to its argument.
 pub(crate) fn again_and_again(file: &Path, mut once: impl FnMut(&dyn Fn(Option<Interrupt>)) -> u8) -> u8 {
     let running: Arc<Mutex<Option<Interrupt>>> = Arc::default();
     let watched = running.clone();
@@ -54,13 +54,13 @@ pub(crate) fn again_and_again(file: &Path, mut once: impl FnMut(&dyn Fn(Option<I
     }
 }
 
-/// Tells on standard error what is watched.
+/// Prints a status line on standard error.
 pub(crate) fn say(text: &str) {
-    // Where standard error is closed there is nobody to tell.
+    // If standard error is closed, the message is dropped.
     let _ = writeln!(std::io::stderr(), "[watch] {}", harn_syntax::printable(text));
 }
 
-/// Runs the program once; its exit code.
+/// Runs the program once and returns its exit code.
 fn once(args: &WatchArgs, set: &dyn Fn(Option<Interrupt>)) -> u8 {
     let colour = Colour::of(Stream::Error).on();
     let packages = super::packages::ready(args.file.parent().into_iter());
@@ -85,10 +85,10 @@ fn once(args: &WatchArgs, set: &dyn Fn(Option<Interrupt>)) -> u8 {
     code
 }
 
-/// Waits until a file has changed and then nothing does for a while; what there is, and the first change.
+/// Waits until a file has changed and all files are stable. Returns the new stamps and the first changed file.
 pub(crate) fn wait(folder: &Path, known: &Stamps, pause: Duration) -> (Stamps, PathBuf) {
     let rest = || {
-        // Without an event loop nothing can wait, and there is nothing else to do.
+        // Without an event loop there is no way to wait.
         let _ = block_on(async { Real::new().sleep(pause).await });
     };
     loop {
@@ -106,13 +106,13 @@ pub(crate) fn wait(folder: &Path, known: &Stamps, pause: Duration) -> (Stamps, P
     }
 }
 
-/// The first file that is new, changed or gone.
+/// Returns the first new, changed or removed file.
 fn difference(before: &Stamps, now: &Stamps) -> Option<PathBuf> {
     let differs = |path: &&PathBuf| before.get(*path) != now.get(*path);
     now.keys().find(differs).or_else(|| before.keys().find(differs)).cloned()
 }
 
-/// The programs below a folder.
+/// Returns the stamps of all programs below a directory.
 pub(crate) fn stamps(folder: &Path) -> Stamps {
     let files = findings::collect(&[folder.to_owned()], findings::is_program, false).unwrap_or_default();
     let stamp = |path: PathBuf| {

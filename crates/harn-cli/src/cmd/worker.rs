@@ -1,4 +1,5 @@
-//! `harn worker`: takes runs from the store that are queued, due or abandoned. Its processes execute one run at a time.
+//! `harn worker`: claims runs from the store that are queued, due or abandoned. Its processes execute one run at a
+//! time.
 
 mod flag;
 mod list;
@@ -39,32 +40,32 @@ use crate::{program, signal};
 pub(super) use self::list::age;
 pub(super) use self::registry::{WorkerInfo, workers};
 
-/// How often the store is asked for work.
+/// Interval between claims.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The longest pause between two tries to reach the store.
+/// The longest delay between two attempts to reach the store.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// How often a worker looks whether the store answers, and the longest time that an answer takes.
+/// Interval of the probes of the store, and the time after which a response is overdue.
 const PROBE: Duration = Duration::from_secs(1);
 const SLOW: Duration = Duration::from_secs(2);
 
-/// How often the outcome of a run is written while the store is away, before it is left to the end of the lease.
+/// Number of attempts to store the outcome of a run during an outage. After them, the lease expires.
 const TRIES: u32 = 20;
 
-/// The exit code of a process whose run continues later.
+/// Exit code of a process whose run continues later.
 const LATER: i32 = 75;
 
-/// How long a process may take until it holds the lease of its run itself, however short that is.
+/// How long the worker holds the lease for a starting process, even if the lease time is shorter.
 const START: Duration = Duration::from_secs(60);
 
-/// A run whose process ends so often without a word is left to people.
+/// After this number of unexplained process exits, a run is left to the user.
 const ATTEMPTS: u32 = 3;
 
-/// The longest time between two removals of old runs.
+/// The longest interval between removals of old runs.
 const PRUNE: Duration = Duration::from_secs(3_600);
 
-/// How often the worker checks whether its record in the store is out of date.
+/// Interval at which the worker checks whether its record in the store is out of date.
 const CHANGES: Duration = Duration::from_secs(1);
 
 const BUSY: Metric = Metric::gauge("harn_worker_runs_in_progress", "Runs that the worker executes.");
@@ -76,7 +77,7 @@ const FAILURES: Metric =
 const TIME: Metric =
     Metric::histogram("harn_run_duration_seconds", "Time from the first start to the end of a run.");
 
-/// Works until it is told to stop; gives the exit code.
+/// Runs the worker until it is stopped. Returns the exit code.
 pub(crate) fn worker(args: WorkerArgs) -> u8 {
     match args.command {
         Some(WorkerCommand::List { json }) => list::list(json),
@@ -84,7 +85,8 @@ pub(crate) fn worker(args: WorkerArgs) -> u8 {
     }
 }
 
-/// The path of this program. Where the system does not know it (without `/proc`), it is as the process was started.
+/// Returns the path of this executable. If the system does not know it (without `/proc`), the first argument of the
+/// process is used.
 #[expect(
     clippy::disallowed_methods,
     reason = "the path of the program itself, to start it again for each run"
@@ -92,7 +94,7 @@ pub(crate) fn worker(args: WorkerArgs) -> u8 {
 fn own_program() -> std::io::Result<PathBuf> {
     std::env::current_exe().or_else(|error| {
         let given = std::env::args_os().next().map(PathBuf::from).ok_or(error)?;
-        // A name alone is searched for where the shell has found it.
+        // A bare name is left to a search in `PATH`, where the shell found it.
         let has_folder = given.components().count() > 1;
         Ok(if has_folder { Real::new().work_dir().join(given) } else { given })
     })
@@ -157,7 +159,7 @@ fn work_on_runs(args: &WorkerArgs) -> u8 {
         runners: Runners::default(),
     });
     let end = harn_vm::block_on(work(worker.clone(), args, first, second));
-    // The processes are gone by now: other workers may continue their runs at once.
+    // The processes have ended: other workers may continue their runs immediately.
     for lease in worker.held.borrow().values() {
         let _ = harn_journal::wait(worker.store.write(&lease.fence(), vec![Write::Release]));
     }
@@ -168,7 +170,7 @@ fn work_on_runs(args: &WorkerArgs) -> u8 {
     }
 }
 
-/// Rejects queues that neither the manifest nor the store has.
+/// Rejects queues that are neither in the manifest nor in the store.
 fn known_queues(
     store: &dyn Store,
     named: &[String],
@@ -190,7 +192,7 @@ fn known_queues(
     }
 }
 
-/// The queues of the manifest with their limits. Others keep the limits that the store has.
+/// Returns the queues of the manifest with their limits. Other queues keep their limits in the store.
 fn declared(queues: &BTreeMap<String, Queue>) -> Vec<RunQueue> {
     queues.iter().map(|(name, queue)| RunQueue { name: name.clone(), limits: limits(queue) }).collect()
 }
@@ -202,42 +204,42 @@ struct Worker {
     lease_ms: i64,
     system: Real,
     owner: String,
-    /// How many runs are being worked on.
+    /// Number of runs being executed.
     busy: Cell<usize>,
-    /// How often the process of a run has ended without a word.
+    /// Number of unexplained exits of the process of each run.
     deaths: RefCell<BTreeMap<String, u32>>,
-    /// The leases of the runs that are being worked on.
+    /// The leases of the runs being executed.
     held: RefCell<BTreeMap<String, Lease>>,
-    /// The runs that are being worked on, as `harn worker list` shows them.
+    /// The runs being executed, as in `harn worker list`.
     shown: RefCell<BTreeMap<String, Value>>,
     registration: tokio::sync::Mutex<Registration>,
     health: Arc<Health>,
     log: LogFormat,
     concurrency: usize,
     started_ms: i64,
-    /// How long runs are stored after their end.
+    /// How long runs are retained after their end.
     keep: Option<Duration>,
-    /// The queues that it serves; all when empty.
+    /// The queues that the worker serves; all if empty.
     queues: Vec<String>,
     /// The queues of the project with their limits.
     limits: Vec<RunQueue>,
-    /// The queue that it has served last.
+    /// The queue served last.
     served: RefCell<Option<String>>,
-    /// Number of processes of runs that have ended.
+    /// Number of completed executions.
     left: Cell<u64>,
-    /// Rings when there is room for another run.
+    /// Notified when there is capacity for another run.
     ended: Notify,
-    /// Since when the store has not answered.
+    /// Start time of the pending request to the store.
     asked: Cell<Option<Duration>>,
-    /// No run is claimed before: after an outage, processes that still work on their runs renew their leases first.
+    /// No run is claimed before this time: after an outage, executing processes renew their leases first.
     claims_from: Cell<Duration>,
-    /// Set when it takes no more runs.
+    /// Whether the worker has stopped claiming runs.
     drains: Cell<bool>,
-    /// Set when its runs are to make room.
+    /// Set to drain its runs.
     ask: Rc<Flag>,
-    /// The processes that wait for a run.
+    /// The idle processes.
     runners: Runners,
-    /// Set when the processes of its runs are to end.
+    /// Set to end the processes of its runs.
     stop: Rc<Flag>,
 }
 
@@ -251,16 +253,16 @@ async fn work(
     harn_vm::spawn(heartbeat(Rc::downgrade(&worker)));
     harn_vm::spawn(retention(Rc::downgrade(&worker)));
     worker.health.watch_event_loop();
-    // A store that is read-only or has a wrong address is an error, also when no run is due.
+    // A read-only store or a wrong address is an error even if no run is due.
     let (record, now_ms) = (worker.record(), worker.system.now_ms());
     let begin = async { worker.registration.lock().await.beat(record, now_ms).await };
     if let Either::Left((Err(error), _)) = select(Box::pin(begin), Box::pin(first.asked())).await {
         return Err(error.to_string());
     }
     worker.store.set_run_queues(worker.limits.clone()).await.map_err(|error| error.to_string())?;
-    // How long an outage of the store is waited out until the next try.
+    // Delay before the next attempt during an outage of the store.
     let mut pause = Duration::ZERO;
-    // A store that never answered has a wrong address rather than an outage.
+    // If the store never responded, its address is probably wrong, so this is not treated as an outage.
     let mut is_known = false;
     loop {
         if first.is_set() {
@@ -274,7 +276,7 @@ async fn work(
             let claimed = match select(claim, Box::pin(first.asked())).await {
                 Either::Left((claimed, _)) => claimed,
                 Either::Right(((), claim)) => {
-                    // What it has claimed is given back. If the store is away, the leases run out.
+                    // Release the claimed runs. If the store is unavailable, the leases expire.
                     if let Some(Ok(claims)) = worker.system.within(SLOW, claim).await {
                         for (_, lease) in &claims.runs {
                             let _ = worker.store.write(&lease.fence(), vec![Write::Release]).await;
@@ -320,7 +322,7 @@ async fn work(
     }
 }
 
-/// Asks the store something now and then: a worker that has no room for another run would not notice an outage.
+/// Probes the store regularly: a worker without capacity would not notice an outage.
 async fn probe(worker: Weak<Worker>) {
     while let Some(own) = worker.upgrade() {
         own.asked.set(Some(own.system.monotonic()));
@@ -336,13 +338,13 @@ async fn probe(worker: Weak<Worker>) {
     }
 }
 
-/// Records in the store that the worker lives, and what it works on.
+/// Stores the worker's heartbeat and the runs that it executes.
 async fn heartbeat(worker: Weak<Worker>) {
     let (mut last, mut seen_ms) = (Value::Null, i64::MIN);
     while let Some(own) = worker.upgrade() {
         let (record, now_ms) = (own.record(), own.system.now_ms());
         if record != last || now_ms.saturating_sub(seen_ms) >= BEAT_MS {
-            // While the store is away, the next one tries again.
+            // During an outage, the next heartbeat tries again.
             if own.registration.lock().await.beat(record.clone(), now_ms).await.is_ok() {
                 (last, seen_ms) = (record, now_ms);
             }
@@ -354,7 +356,7 @@ async fn heartbeat(worker: Weak<Worker>) {
     }
 }
 
-/// Removes runs that have ended for longer than they are to be stored.
+/// Removes runs whose retention time is over.
 async fn retention(worker: Weak<Worker>) {
     while let Some(own) = worker.upgrade() {
         let Some(keep) = own.keep else { return };
@@ -368,18 +370,18 @@ async fn retention(worker: Weak<Worker>) {
         match removed {
             Ok(0) => {}
             Ok(count) => own.tell(Level::Info, None, &format!("{count} runs removed after their time")),
-            // Outages are reported elsewhere; the next time removes more.
+            // Outages are reported elsewhere; the next pass tries again.
             Err(error) if error.is_outage() => {}
             Err(error) => own.tell(Level::Warn, None, &format!("old runs cannot be removed: {error}")),
         }
-        // A tenth of the time at most, so that little is stored for too long.
+        // At most a tenth of the retention time, so that runs are removed soon after it.
         let pause = own.system.sleep((keep / 10).clamp(CHANGES, PRUNE));
         drop(own);
         pause.await;
     }
 }
 
-/// Has one run worked on.
+/// Executes one run.
 async fn one(worker: Rc<Worker>, run: Run, lease: Lease) {
     let id = run.id.clone();
     match queue_next(&*worker.store, &run, &lease.fence()) {
@@ -389,7 +391,7 @@ async fn one(worker: Rc<Worker>, run: Run, lease: Lease) {
             let text = format!("run {id}: the next run of its schedule cannot be queued: {error}");
             worker.tell(Level::Error, Some(&id), &text);
             if error.is_outage() {
-                // Whoever takes the run next queues it.
+                // The next owner of the run queues it.
                 let _ = worker.store.write(&lease.fence(), vec![Write::Release]).await;
                 worker.held.borrow_mut().remove(&id);
                 return worker.done(&id);
@@ -408,7 +410,7 @@ async fn one(worker: Rc<Worker>, run: Run, lease: Lease) {
     };
     let later = code == Some(LATER);
     if worker.stop.is_set() {
-        // It is given back with the others, once all have ended.
+        // It is released with the others, after all processes have ended.
         return worker.done(&id);
     }
     if !worker.drains.get() {
@@ -431,7 +433,7 @@ async fn one(worker: Rc<Worker>, run: Run, lease: Lease) {
 }
 
 impl Worker {
-    /// What it asks of the store when it has room for so many runs.
+    /// Returns the request for up to `limit` runs.
     fn request(&self, limit: usize) -> ClaimRuns {
         let now_ms = self.system.now_ms();
         ClaimRuns {
@@ -445,7 +447,7 @@ impl Worker {
         }
     }
 
-    /// Counts a run that the worker has claimed.
+    /// Registers a claimed run.
     fn take(&self, run: &Run, lease: &Lease) {
         *self.served.borrow_mut() = Some(run.scheduling.queue.clone());
         self.busy.set(self.busy.get() + 1);
@@ -456,7 +458,7 @@ impl Worker {
         self.health.metrics(|metrics| metrics.set(BUSY, &[], self.busy.get() as f64));
     }
 
-    /// Makes room for another run.
+    /// Frees the capacity of a run.
     fn done(&self, id: &str) {
         self.busy.set(self.busy.get() - 1);
         self.left.set(self.left.get() + 1);
@@ -465,7 +467,7 @@ impl Worker {
         self.ended.notify_one();
     }
 
-    /// The worker for other processes.
+    /// Returns the worker's record for other processes.
     fn record(&self) -> Value {
         let runs: Vec<Value> = self.shown.borrow().values().cloned().collect();
         let status = if self.drains.get() { "draining" } else { "working" };
@@ -475,7 +477,7 @@ impl Worker {
         })
     }
 
-    /// Records that the worker has stopped. An outage of the store does not hold it up.
+    /// Records that the worker has stopped. Does not wait for the end of an outage.
     async fn leave(&self) {
         let mut record = self.record();
         record["status"] = "stopped".into();
@@ -484,7 +486,7 @@ impl Worker {
         let _ = self.system.within(SLOW, Box::pin(end)).await;
     }
 
-    /// Counts the end of a process; `before` is the run as it was claimed.
+    /// Records metrics of a completed execution. `before` is the run as it was claimed.
     fn count(&self, before: &Run, now: &Run) {
         let status = now.status_at(self.system.now_ms()).word();
         self.health.metrics(|metrics| {
@@ -505,8 +507,8 @@ impl Worker {
         }
     }
 
-    /// Lets the runs in progress end: for half of the time as they are, then at the first moment at which nothing is under way
-    /// outside. What is left at the end, or when a second signal comes, is interrupted.
+    /// Drains the worker. For half of the time, runs continue unchanged; then each one stops as soon as it has no
+    /// external operation in progress. Runs that remain at the end, or at a second signal, are interrupted.
     async fn drain(&self, limit: Duration, second: &Interrupt) {
         self.drains.set(true);
         self.runners.clear();
@@ -527,13 +529,13 @@ impl Worker {
             }
             flag.set();
         }
-        // They end at once; what they have written by then is shown.
+        // They end immediately; their output so far is shown.
         while self.busy.get() > 0 {
             self.system.within(LOOK, self.ended.notified()).await;
         }
     }
 
-    /// A process for a run: one that has ended a run of the same directory, or a new one.
+    /// Returns a process for a run: an idle one in the same directory, or a new one.
     fn runner(&self, dir: Option<PathBuf>, job: &Job) -> Rc<Runner> {
         let spare = self.concurrency.saturating_sub(self.busy.get());
         if let Some(runner) = self.runners.take(dir.as_ref(), spare) {
@@ -551,7 +553,7 @@ impl Worker {
             let system = Real::new();
             match stream {
                 Stream::Err => system.write_err(&text),
-                // The reader may be waiting for it.
+                // Flushed, because the reader may be waiting for it.
                 Stream::Out => {
                     let _ = system.write_out(&text);
                     let _ = system.flush();
@@ -561,7 +563,7 @@ impl Worker {
         Runner::start(command, job, [self.ask.clone(), self.stop.clone()], mark, Rc::new(show))
     }
 
-    /// What makes a process use the store of the worker, whatever project it works in.
+    /// Returns the environment variables that make a process use the worker's store, whatever its project.
     fn own_store(&self) -> Vec<(String, Option<String>)> {
         let (file, url) = match &self.place {
             Place::File(path) => (Some(path.display().to_string()), None),
@@ -570,8 +572,8 @@ impl Worker {
         vec![("HARN_STATE_FILE".to_owned(), file), ("HARN_STORE_URL".to_owned(), url)]
     }
 
-    /// Holds a lease until the process of the run does: on a busy machine it may take longer to start than the lease lasts, and
-    /// others would take the run over again and again.
+    /// Renews the lease until the process of the run does. On a busy machine a process may start more slowly than the
+    /// lease lasts, and other workers would repeatedly take over the run.
     async fn hold(&self, lease: &Lease) {
         let mut until_ms = lease.until_ms;
         let last_ms = self.system.now_ms().saturating_add(START.as_millis() as i64);
@@ -592,8 +594,9 @@ impl Worker {
         self.log.tell(level, run, text);
     }
 
-    /// Says how a run stands whose process has ended. One that ended without a word is worked on again, but not for ever.
-    /// `later`: it said that it continues later.
+    /// Stores the status of a run whose process has ended. After an unexplained exit the run is retried a limited
+    /// number of times.
+    /// `later`: the process reported that the run continues later.
     async fn look_after(
         &self,
         before: &Run,
@@ -614,7 +617,7 @@ impl Worker {
             return Ok(());
         }
         if later || self.ask.is_set() {
-            // The store was away, or the signal came before its process could watch for it.
+            // The store was unavailable, or the signal came before the process could handle it.
             return self.store.write(&lease.fence(), vec![Write::Release]).await.map(drop);
         }
         let deaths = {
@@ -637,13 +640,13 @@ impl Worker {
         self.store.write(&lease.fence(), writes).await.map(drop)
     }
 
-    /// Whether the store is there, and has been for some time.
+    /// Whether the store is available and has been for some time.
     fn may_claim(&self) -> bool {
         let now = self.system.monotonic();
         now >= self.claims_from.get() && self.asked.get().is_none_or(|asked| now.saturating_sub(asked) < SLOW)
     }
 
-    /// Waits, but not beyond the first signal.
+    /// Sleeps until `time` has passed or the first signal arrives.
     async fn wait(&self, time: Duration, first: &Interrupt) {
         let until = self.system.monotonic() + time;
         while self.system.monotonic() < until && !first.is_set() {

@@ -1,4 +1,4 @@
-//! Runs conformance cases, in whatever way they are to be run.
+//! Runs conformance cases in one of several modes.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -20,24 +20,24 @@ use super::watched::{Chance, Happened, Watched, each_once, same_effects};
 use crate::program::{self, End, Program, RunOptions, is_error};
 use crate::report::Problem;
 
-/// How a case is run.
+/// The mode in which a case runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
-    /// On the machine.
+    /// On the real system.
     Real,
-    /// In a system in memory.
+    /// In an in-memory system.
     Memory,
-    /// On the machine, twice: both times it must end the same.
+    /// Twice on the real system, with the same result.
     Twice,
-    /// On the machine with a journal, then again from the journal alone, the same with delays, then again in memory, killed and
-    /// resumed. All must end the same, with the same effects outside where these do not follow the time.
+    /// On the real system with a journal; again from the journal alone; the same with delays; and in memory, killed and
+    /// resumed. All results must be the same, and so must the external effects of cases that do not depend on timing.
     Journal {
-        /// How often it is killed.
+        /// Number of kills.
         kills: u64,
     },
 }
 
-/// What runs of programs leave in the folder of a case.
+/// Files that programs create in the directory of a case.
 const LEFT_BEHIND: [&str; 6] = [
     ".harn-runs",
     ".harn/checkpoints",
@@ -47,14 +47,14 @@ const LEFT_BEHIND: [&str; 6] = [
     ".harn/workflows",
 ];
 
-/// At how many paces a case is run to see whether what it comes to follows the time.
+/// Number of speeds at which a case runs to detect whether its result depends on timing.
 const PACES: usize = 4;
 
-/// What a look at the clock takes then.
+/// Duration of a clock read in these runs.
 const SLOW_LOOK: Duration = Duration::from_millis(2);
 
-/// A system in memory with the files of a case: those of its folder, and of the one above when it mentions that. What was
-/// left behind is not among them: it grows with each run, and changes while others are at work.
+/// Returns an in-memory system with the files of a case: those of its directory, and of the parent directory if the
+/// case mentions it. Files left by earlier runs are excluded: they accumulate, and change while other cases run.
 fn in_memory(path: &Path) -> Memory {
     let real = Real::new();
     let here = real.work_dir();
@@ -78,23 +78,23 @@ fn in_memory(path: &Path) -> Memory {
     memory
 }
 
-/// Where replies of models come from, besides the mocks of a case.
+/// The source of model replies, besides the mocks of a case.
 #[derive(Clone, Default)]
 pub(crate) enum Replies {
-    /// Nowhere: models are not asked.
+    /// None: model calls are disabled.
     #[default]
     None,
-    /// From models; they are kept in a folder.
+    /// Models. The replies are recorded into a directory.
     Record(PathBuf),
-    /// From that folder.
+    /// The recorded replies in a directory.
     Replay(PathBuf),
 }
 
-/// The system of a conformance case: output is collected, models are asked when their replies are recorded.
+/// The system of a conformance case: output is captured, and models are called only to record replies.
 struct CaseSystem {
     inner: Watched,
     replies: Replies,
-    /// The user's own configuration of models, where the case has one.
+    /// The user's model configuration, if the case has one.
     providers: Option<String>,
     out: Printed,
 }
@@ -119,11 +119,11 @@ impl Layer for CaseSystem {
     }
 
     fn env(&self, name: &str) -> Option<String> {
-        // What a case says about models must not depend on who runs it.
+        // Results must not depend on the model configuration of the user.
         let about_models =
             ["HARN_LLM_", "HARN_DEFAULT_PROVIDER", "LLM_PROVIDER", "LOCAL_LLM_", "OLLAMA_", "AWS_"];
         match name {
-            // Who records and replays says which models those are.
+            // To record and replay, the user's configuration selects the models.
             _ if matches!(self.replies, Replies::Record(_)) => System::env(&self.inner, name),
             "HARN_LLM_CALLS_DISABLED" => Some("1".to_owned()),
             _ if matches!(self.replies, Replies::Replay(_)) => System::env(&self.inner, name),
@@ -138,7 +138,7 @@ impl Layer for CaseSystem {
 /// Runs a conformance case.
 ///
 /// # Errors
-/// A sentence when the program cannot be read, or does not end the same each time.
+/// A message if the program cannot be read, or if its results differ.
 pub(crate) fn run_captured(
     path: &Path,
     mock: Option<&Path>,
@@ -169,10 +169,10 @@ pub(crate) fn run_captured(
     }
 }
 
-/// What `harn lint` finds in a program, a finding a line: its place, its code, its text.
+/// Returns the lint findings of a program, one per line: location, code, message.
 ///
 /// # Errors
-/// A sentence when the program cannot be read.
+/// A message if the program cannot be read.
 pub(crate) fn findings_of(path: &Path) -> Result<Outcome, String> {
     let program = Program::read(path)?;
     let (settings, _) = Settings::find(&Real::new(), program.dir());
@@ -203,12 +203,12 @@ impl Case<'_> {
         Rc::new(CaseSystem { inner, replies: self.replies.clone(), providers, out: Printed::default() })
     }
 
-    /// Numbers that follow from the name of the case.
+    /// Returns random numbers seeded by the name of the case.
     fn chance(&self) -> Chance {
         Chance::of(&self.path.display().to_string())
     }
 
-    /// Runs the case in a system, below a journal if there is one.
+    /// Runs the case in a system, with a journal if one is given.
     fn run(&self, system: &Rc<CaseSystem>, journal: Option<Journal>) -> Result<Outcome, String> {
         let program = Program::read(self.path)?;
         let warnings = RefCell::new(String::new());
@@ -232,7 +232,7 @@ impl Case<'_> {
                 generation: Some(generation.clone()),
                 ..RunOptions::default()
             };
-            // A program that begins anew has its next journal elsewhere.
+            // After `continue_as_new`, the program has a new journal elsewhere.
             let system: Rc<dyn System> = match journal.take() {
                 Some(journal) => Rc::new(journal),
                 None => {
@@ -241,14 +241,14 @@ impl Case<'_> {
                 }
             };
             let warn = |problem: &Problem| {
-                // What is certain to fail when it is reached, `harn check` reports; here the failure itself shows.
+                // Certain failures are reported by `harn check`; here the case shows the failure itself.
                 if generation.number == 1 && !harn_check::is_certain(problem.diagnostic.code) {
                     warnings.borrow_mut().push_str(&format!("warning: {}\n", problem.diagnostic.message));
                 }
             };
             let end = program::run(&program, options, system, warn, |interrupt| (self.ready)(&interrupt));
             if let Some(journal) = &first {
-                // Its output is out when all that led to it is kept.
+                // The output counts as written once all entries that led to it are persisted.
                 journal.settle().map_err(|stop| stop.to_string())?;
             }
             match end {
@@ -269,9 +269,9 @@ impl Case<'_> {
         Ok(Outcome { output, error })
     }
 
-    /// Runs the case with a journal; gives what it came to and the journal.
+    /// Runs the case with a journal. Returns the result and the journal.
     fn record(&self, system: &Rc<CaseSystem>, setup: Setup) -> Result<(Outcome, Journal), String> {
-        // Nobody is there to go on with a run that ends its process.
+        // There is no process that would resume a suspended run.
         let setup = Setup { suspend_after: Some(Duration::MAX), people: false, ..setup };
         self.record_as_it_is(system, setup)
     }
@@ -282,8 +282,8 @@ impl Case<'_> {
         Ok((outcome, journal))
     }
 
-    /// Runs the case as a durable run: whenever it does nothing but wait it ends, and goes on behind the next line of its
-    /// answers, or behind the time that it waits for. At last it is replayed.
+    /// Runs the case as a durable run. Whenever it only waits, its process ends, and it is resumed with the next line
+    /// of its answers or after its delay. Finally it is replayed.
     fn with_people(&self, system: &Rc<CaseSystem>, answers: &Path) -> Result<Outcome, String> {
         let text = Real::new().read_text(answers, harn_vm::MAX_SOURCE);
         let text = text.map_err(|error| format!("cannot read {}: {error}", answers.display()))?;
@@ -332,7 +332,7 @@ impl Case<'_> {
             None | Some(Stop::Interrupted) => {}
             Some(stop) => return Err(format!("replayed: {stop}")),
         }
-        // What was printed before an answer is in the output of all parts together.
+        // The combined output of all parts includes the output printed before each answer.
         same("replayed", &outcome, &again)?;
         Ok(outcome)
     }
@@ -356,7 +356,7 @@ impl Case<'_> {
         Ok(outcome)
     }
 
-    /// Runs the case on the machine, and again from its journal alone.
+    /// Runs the case on the real system, and again from its journal alone.
     fn replayed(&self, how: &str, delays: Option<Chance>) -> Result<Outcome, String> {
         let real = self.watched(Watched::over(Box::new(Real::new()), delays));
         let kept = MemoryKeeper::default();
@@ -366,9 +366,9 @@ impl Case<'_> {
         Ok(outcome)
     }
 
-    /// Runs the case from a journal alone: it must come to the end of its entries, and end as it did.
+    /// Runs the case from a journal alone. It must reach the last entry and have the same result.
     fn replay_of(&self, how: &str, entries: Vec<Entry>, wanted: &Outcome) -> Result<(), String> {
-        // There is nothing else in this system.
+        // This system contains nothing else.
         let empty = self.over(Box::new(Memory::new()));
         let setup = Setup { entries, replay: true, ..Setup::new(empty.clone(), Box::new(Nowhere)) };
         let (again, journal) = self.record(&empty, setup)?;
@@ -382,8 +382,8 @@ impl Case<'_> {
         same(how, wanted, &again)
     }
 
-    /// Runs the case, kills it again and again behind effects that are not written down yet, and goes on each time, until it
-    /// ends or was killed `limit` times. Gives how often it was.
+    /// Runs the case, repeatedly kills it after effects that are not persisted yet, and resumes it, until it ends or
+    /// was killed `limit` times. Returns the number of kills.
     fn killed(&self, whole: &Whole, chance: &Chance, limit: u64) -> Result<u64, String> {
         let system = self.over(Box::new(in_memory(self.path)));
         let kept = MemoryKeeper::default();
@@ -424,8 +424,8 @@ impl Case<'_> {
         Ok(places.len() as u64)
     }
 
-    /// Whether the case comes to something else when all that takes time takes more, though nobody kills it. A run that goes on
-    /// does so at another time, so such a case may then come to something else, too.
+    /// Whether the result of the case changes if slow operations take longer, without kills. A resumed run executes at
+    /// another time, so the result of such a case may change after a kill, too.
     fn follows_time(&self, is_other: impl Fn(&Outcome, &[Entry]) -> bool) -> Result<bool, String> {
         for delays in self.chance().split(PACES) {
             let slow = in_memory(self.path).with_slow_clock(SLOW_LOOK);
@@ -440,12 +440,12 @@ impl Case<'_> {
     }
 }
 
-/// What a case does when nobody kills it.
+/// The behaviour of a case without kills.
 struct Whole {
     wanted: Outcome,
-    /// Where it can be killed: behind the entry with which the program begins.
+    /// The positions where it can be killed: after the entry with which the program begins.
     places: std::ops::Range<u64>,
-    /// What it changes outside; nothing when not all of that was counted.
+    /// Its external effects; `None` if not all of them were counted.
     effects: Option<Happened>,
 }
 
@@ -460,7 +460,7 @@ fn not_stopped(how: &str, journal: &Journal) -> Result<(), String> {
     }
 }
 
-/// Gives an answer of a case to the first request that it fits.
+/// Answers the first matching request with a line of the case's answers.
 fn answered(kept: &MemoryKeeper, line: &Json, now_ms: i64) -> Result<(), String> {
     let open = kept.requests();
     let wanted = line["to"].as_str().unwrap_or_default();
@@ -482,11 +482,11 @@ fn answered(kept: &MemoryKeeper, line: &Json, now_ms: i64) -> Result<(), String>
     }
 }
 
-/// Notes how much was printed: what was printed last may not be in the journal yet.
+/// Records how much was printed: the last output may not be in the journal yet.
 fn note_output(kept: &MemoryKeeper, out: u64) {
     let (seq, what) = (length(&kept.entries()), What::Printed { out, err: 0 });
     let entry = Entry { seq, task: "0".into(), count: 0, place: "".into(), at_ms: 0, what };
-    // It keeps at once, whether somebody waits or not.
+    // This keeper stores immediately, even if the future is not awaited.
     drop(kept.append(vec![entry], 0));
 }
 

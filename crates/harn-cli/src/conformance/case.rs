@@ -1,4 +1,4 @@
-//! The cases of a suite: a program and the expectation that stands beside it.
+//! The cases of a suite: a program and the expectation next to it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,23 +7,23 @@ use harn_system::{Real, System, SystemExt};
 
 use super::expect::Expectation;
 
-/// One case.
+/// A test case.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
-    /// Path below the suite's folder, with `/` between its parts.
+    /// Path relative to the suite's directory, with `/` as separator.
     pub(crate) name: String,
     /// The program.
     pub(crate) path: PathBuf,
-    /// What it must do.
+    /// The expected result.
     pub(crate) expectation: Expectation,
-    /// Recorded model replies for it.
+    /// The file of recorded model replies.
     pub(crate) mock: Option<PathBuf>,
 }
 
-/// Finds the cases below `target`, a folder or a program inside of `root`, sorted by path.
+/// Finds the cases below `target`, a directory or a program inside of `root`, sorted by path.
 ///
 /// # Errors
-/// A sentence for a file that cannot be read or a case with two expectations.
+/// A message about an unreadable file or a case with two expectations.
 pub(crate) fn find(root: &Path, target: &Path) -> Result<Vec<Case>, String> {
     let mut programs = Vec::new();
     collect(target, &mut programs, &mut BTreeSet::new())?;
@@ -39,7 +39,7 @@ pub(crate) fn find(root: &Path, target: &Path) -> Result<Vec<Case>, String> {
     Ok(cases)
 }
 
-/// Adds the programs at or below a path. A folder is entered once, whatever links lead to it.
+/// Adds the programs at or below a path. Each directory is visited once, even if several links lead to it.
 fn collect(at: &Path, programs: &mut Vec<PathBuf>, entered: &mut BTreeSet<(u64, u64)>) -> Result<(), String> {
     let facts = Real::new().facts(at).map_err(|e| format!("cannot read {}: {e}", at.display()))?;
     if !facts.is_dir() {
@@ -60,7 +60,7 @@ fn collect(at: &Path, programs: &mut Vec<PathBuf>, entered: &mut BTreeSet<(u64, 
     Ok(())
 }
 
-/// The expectation of a program; `None` for a helper that has none.
+/// Returns the expectation of a program; `None` for a helper module without one.
 fn expectation(program: &Path) -> Result<Option<Expectation>, String> {
     let read = |extension: &str| {
         let path = program.with_extension(extension);

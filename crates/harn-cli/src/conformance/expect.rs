@@ -1,38 +1,38 @@
-//! Whether a case did what its expectation file says, and how the difference is shown.
+//! Comparison of a case's result with its expectation file, and the diff.
 
 use regex::Regex;
 
-/// What a case must do.
+/// The expected result of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Expectation {
-    /// Print exactly this.
+    /// Exactly this output.
     Output(String),
-    /// Fail with a message that one of these patterns matches.
+    /// A failure with a message that matches one of these patterns.
     Error(Vec<String>),
-    /// Have these findings of `harn lint`, without being run.
+    /// These lint findings. The program is not run.
     Findings(String),
-    /// Nothing that can be told: why its file is of no use. The case fails, and with it no other one.
+    /// An invalid expectation file, with the reason. Only this case fails.
     Unclear(String),
 }
 
-/// What a case did.
+/// The result of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// What it printed.
+    /// The printed output.
     pub(crate) output: String,
-    /// The message it failed with.
+    /// The message of its failure.
     pub(crate) error: Option<String>,
 }
 
 impl Expectation {
-    /// Reads the text of an `.error` file.
+    /// Parses an `.error` file.
     pub(crate) fn error(text: &str) -> Expectation {
         Expectation::Error(
             text.lines().map(str::trim_end).filter(|l| !l.is_empty()).map(str::to_owned).collect(),
         )
     }
 
-    /// `None` if the outcome is as expected, else what to show.
+    /// Returns `None` if the outcome is as expected, otherwise a description of the difference.
     pub(crate) fn mismatch(&self, path: &str, outcome: &Outcome) -> Option<String> {
         match (self, &outcome.error) {
             (Expectation::Unclear(why), _) => Some(why.clone()),
@@ -56,7 +56,7 @@ impl Expectation {
     }
 }
 
-/// Whether an error text fits a pattern: a part of it, or with the prefix `re:` a regular expression.
+/// Whether an error message matches a pattern: a substring, or, with the prefix `re:`, a regular expression.
 fn matches(pattern: &str, error: &str) -> bool {
     match pattern.strip_prefix("re:") {
         Some(regex) => match Regex::new(regex) {
@@ -70,7 +70,7 @@ fn matches(pattern: &str, error: &str) -> bool {
     }
 }
 
-/// A line as it is compared: timer lines without their time.
+/// Returns a line without the parts that vary: the duration of a timer.
 fn comparable(line: &str) -> &str {
     if !line.starts_with("[timer] ") || !line.ends_with("ms") {
         return line;
@@ -79,19 +79,19 @@ fn comparable(line: &str) -> &str {
     line[..line.len() - 2].trim_end_matches(number)
 }
 
-/// The lines of a text without white space at its end.
+/// Returns the lines of a string, without trailing whitespace.
 fn lines(text: &str) -> Vec<&str> {
     text.trim_end().lines().collect()
 }
 
-/// A line diff, or `None` if the texts agree.
+/// Returns a line diff, or `None` if both strings are equal.
 pub(crate) fn difference(expected: &str, actual: &str) -> Option<String> {
     let (expected, actual) = (lines(expected), lines(actual));
     let same = |a: &str, b: &str| comparable(a) == comparable(b);
     if expected.len() == actual.len() && expected.iter().zip(&actual).all(|(a, b)| same(a, b)) {
         return None;
     }
-    // What agrees at both ends is not searched, so that the table below stays small.
+    // The common prefix and suffix are skipped to keep the table below small.
     let front = expected.iter().zip(&actual).take_while(|(a, b)| same(a, b)).count();
     let (e, a) = (&expected[front..], &actual[front..]);
     let back = e.iter().rev().zip(a.iter().rev()).take_while(|(a, b)| same(a, b)).count();
@@ -107,7 +107,7 @@ pub(crate) fn difference(expected: &str, actual: &str) -> Option<String> {
     Some(out.join("\n"))
 }
 
-/// Longest common subsequence of two lists of lines, written as a diff.
+/// Appends a diff based on the longest common subsequence of two lists of lines.
 fn middle(e: &[&str], a: &[&str], out: &mut Vec<String>) {
     let wide = a.len() + 1;
     let mut common = vec![0_u32; (e.len() + 1) * wide];

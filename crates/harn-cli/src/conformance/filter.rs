@@ -1,21 +1,21 @@
-//! Which cases to run: `re:<regex>`, `a|b`, `*` and `?` globs, or a piece of the path.
+//! Filters for cases: `re:<regex>`, `a|b`, `*` and `?` globs, or a substring of the path.
 
 use regex::Regex;
 
 /// A parsed `--filter`.
 #[derive(Debug)]
 pub(crate) enum Filter {
-    /// Takes everything.
+    /// Matches everything.
     All,
-    /// A pattern that must be found somewhere in the path.
+    /// A pattern that matches anywhere in the path.
     Pattern(Regex),
 }
 
 impl Filter {
-    /// Parses the text of `--filter`.
+    /// Parses the value of `--filter`.
     ///
     /// # Errors
-    /// A sentence about an invalid regular expression.
+    /// A message about an invalid regular expression.
     pub(crate) fn parse(text: Option<&str>) -> Result<Filter, String> {
         let Some(text) = text else { return Ok(Filter::All) };
         let pattern = match text.strip_prefix("re:") {
@@ -27,7 +27,7 @@ impl Filter {
         Ok(Filter::Pattern(regex))
     }
 
-    /// Whether a path is taken.
+    /// Whether a path matches.
     pub(crate) fn takes(&self, path: &str) -> bool {
         match self {
             Filter::All => true,
@@ -36,7 +36,7 @@ impl Filter {
     }
 }
 
-/// A glob, searched anywhere in the text, as a regular expression.
+/// Converts a glob to an unanchored regular expression.
 fn glob_regex(glob: &str) -> String {
     glob.chars()
         .map(|c| match c {

@@ -1,9 +1,9 @@
-//! The report in JUnit's XML form.
+//! The report in JUnit XML format.
 
 use std::fmt::Write;
 use std::time::Duration;
 
-/// One case of the report: name, time and the text of a failure.
+/// A case of the report: name, duration and failure message.
 pub(crate) type Row<'a> = (&'a str, Duration, Option<&'a str>);
 
 /// Writes the report.
@@ -33,7 +33,7 @@ pub(crate) fn report(rows: &[Row]) -> String {
     out
 }
 
-/// Text inside XML: markup escaped, characters that XML cannot hold replaced.
+/// Escapes a string for XML, and replaces characters that XML cannot represent.
 fn escape(text: &str) -> String {
     text.chars()
         .map(|c| match c {

@@ -1,4 +1,4 @@
-//! The conformance suite: programs with recorded output or error, all run in one process by a few threads.
+//! The conformance suite: programs with recorded output or errors, all run in one process by several threads.
 
 pub(crate) mod captured;
 pub(crate) mod case;

@@ -1,21 +1,21 @@
-//! What a case or a test prints.
+//! Captured output of a case or test.
 
 use std::cell::{Ref, RefCell};
 use std::io;
 use std::rc::Rc;
 
-/// The most that is kept of one program: one that prints for ever must not fill the memory.
+/// Maximum captured output of a program, so that endless output does not exhaust memory.
 const LIMIT: usize = 16 << 20;
 
-/// Keeps what a program prints. Clones share it.
+/// Captures the output of a program. Clones share the buffer.
 #[derive(Clone, Default)]
 pub(crate) struct Printed(Rc<RefCell<String>>);
 
 impl Printed {
-    /// Adds text.
+    /// Appends output.
     ///
     /// # Errors
-    /// When it would be more than is kept; nothing is added then.
+    /// The output would exceed the limit; nothing is appended.
     pub(crate) fn push(&self, text: &str) -> io::Result<()> {
         let mut all = self.0.borrow_mut();
         if all.len() + text.len() > LIMIT {
@@ -25,7 +25,7 @@ impl Printed {
         Ok(())
     }
 
-    /// What was printed so far.
+    /// Returns the output so far.
     pub(crate) fn text(&self) -> Ref<'_, str> {
         Ref::map(self.0.borrow(), String::as_str)
     }

@@ -1,4 +1,4 @@
-//! Runs cases and tests on worker threads, each in a machine of its own, and stops those that take too long.
+//! Runs cases and tests on worker threads, each in its own VM, and stops those that exceed the time limit.
 
 #![expect(
     clippy::disallowed_methods,
@@ -19,21 +19,21 @@ use super::case::Case;
 use super::expect::{Expectation, Outcome};
 use crate::limits::default_memory;
 
-/// Longest time between the request to stop and the end of a case.
+/// Maximum time between an interrupt and the end of a case.
 const STOP_LIMIT: Duration = Duration::from_secs(20);
 
-/// How a case went.
+/// The result of a case.
 #[derive(Clone, Debug)]
 pub(crate) struct Result {
-    /// The case's name.
+    /// Name of the case.
     pub(crate) name: String,
-    /// How long it took.
+    /// Duration of the case.
     pub(crate) time: Duration,
-    /// What to show when it failed.
+    /// The failure message.
     pub(crate) failure: Option<String>,
 }
 
-/// A job that is running: which, until when, and how to stop it.
+/// A running job: its index, its deadline, and how to interrupt it.
 struct Running {
     index: usize,
     until: Instant,
@@ -41,31 +41,31 @@ struct Running {
     stopped: bool,
 }
 
-/// What a thread runs; the one that watches holds it as well, until it leaves the thread behind.
+/// The job of a thread. It is shared with the watching thread until that abandons the job's thread.
 type Slot = Arc<Mutex<Option<Running>>>;
 
-/// How a run of one job ended.
+/// The result of a job.
 pub(crate) struct Ended<R> {
-    /// How long it took.
+    /// Duration of the job.
     pub(crate) time: Duration,
-    /// It was stopped because its time was over.
+    /// Whether it was stopped because of the time limit.
     pub(crate) timed_out: bool,
-    /// What it gave, or the text of a panic.
+    /// The return value, or the message of a panic.
     pub(crate) result: std::result::Result<R, String>,
 }
 
-/// The jobs, and what their threads are to know.
+/// The jobs, and the settings of their threads.
 struct Work<J, F> {
     all: Vec<J>,
     each: F,
     next: AtomicUsize,
     limit: Duration,
-    /// The memory that the data of one job may take.
+    /// Memory limit of each job.
     memory: usize,
 }
 
 impl<J, F> Work<J, F> {
-    /// Runs jobs until there are none left, or this thread was left behind.
+    /// Runs jobs until none is left or this thread was abandoned.
     fn run<R>(&self, slot: &Slot, ended: &Sender<(usize, Ended<R>)>)
     where
         F: Fn(&J, &dyn Fn(&Interrupt)) -> R,
@@ -82,9 +82,9 @@ impl<J, F> Work<J, F> {
     }
 }
 
-/// Runs jobs on threads, `jobs` at a time, and stops those that take longer than `limit`. `each` runs one and hands over
-/// the means to stop it. The results are in the order of the jobs, with those of jobs that do not stop: their threads are
-/// left behind.
+/// Runs `jobs` jobs in parallel and interrupts those that take longer than `limit`. `each` runs a job and passes on its
+/// interrupt handle. The results are in the order of the jobs. The threads of jobs that do not stop are abandoned, and
+/// these jobs have a result, too.
 pub(crate) fn run_each<J: Send + Sync + 'static, R: Send + 'static>(
     all: Vec<J>,
     jobs: usize,
@@ -104,7 +104,7 @@ fn run_or_leave<J: Send + Sync + 'static, R: Send + 'static>(
     let jobs = jobs.clamp(1, all.len().max(1));
     let mut results: Vec<Option<Ended<R>>> = all.iter().map(|_| None).collect();
     let mut missing = results.len();
-    // All of them together take no more than one program may.
+    // Together, the jobs may use the memory of one program.
     let memory = default_memory().unwrap_or(harn_value::memory::DEFAULT_LIMIT) / jobs;
     let work = Arc::new(Work { all, each, next: AtomicUsize::new(0), limit, memory });
     let (sender, ended) = mpsc::channel();
@@ -136,7 +136,7 @@ fn run_or_leave<J: Send + Sync + 'static, R: Send + 'static>(
                 }
                 job.index
             };
-            // Its thread cannot be ended. Another one takes its place.
+            // The thread cannot be ended, so a new one replaces it.
             *slot = start();
             if results[left].is_none() {
                 let result = Err("it does not stop".to_owned());
@@ -168,7 +168,7 @@ fn run_one<R>(
     }
 }
 
-/// Runs all cases; the results are in the order of the cases.
+/// Runs all cases. The results are in the order of the cases.
 pub(crate) fn run(
     cases: &[Case],
     jobs: usize,
@@ -208,12 +208,12 @@ mod tests {
 
     #[test]
     fn a_job_that_does_not_stop_is_left_behind_and_the_others_are_reported() {
-        // Long enough for a panic that prints its calls.
+        // Long enough for a panic that prints a backtrace.
         let short = Duration::from_secs(2);
         let ended = run_or_leave(vec!["deaf", "quick", "deaf", "panics"], 1, short, short, |job, ready| {
             ready(&Interrupt::default());
             match *job {
-                // Its thread ends with the process.
+                // This thread ends with the process.
                 "deaf" => loop {
                     std::thread::park();
                 },

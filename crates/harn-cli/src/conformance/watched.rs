@@ -1,4 +1,4 @@
-//! A system that counts what a case changes outside of itself, and delays it at random where that is wanted.
+//! A system that counts the external effects of a case and optionally adds random delays.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use harn_system::{
     System, Waiting,
 };
 
-/// Effects that change something, by how a journal calls them, and whether one that is in doubt is simply done again.
+/// Effects that change something, by their name in the journal, and whether one in doubt is simply repeated.
 const CHANGES: [(&str, bool); 10] = [
     ("append", false),
     ("copy", true),
@@ -27,32 +27,32 @@ const CHANGES: [(&str, bool); 10] = [
     ("run", true),
 ];
 
-/// The longest delay of something that is answered at once, and of what takes time.
+/// Maximum delay of synchronous operations, and of asynchronous ones.
 const AT_ONCE: Duration = Duration::from_micros(200);
 const LATER: Duration = Duration::from_millis(4);
 
-/// Effects by name and what they are about, and how often each happened.
+/// Number of occurrences of each effect, by name and subject.
 type Counted = BTreeMap<(String, String), u64>;
 
-/// How often each effect happened, and how often it was an error that changed nothing.
+/// Number of occurrences of each effect, and of those that failed without a change.
 #[derive(Clone, Default)]
 pub(super) struct Happened {
     all: Counted,
     in_vain: Counted,
 }
 
-/// Numbers that look like chance and follow from the name of a case.
+/// Pseudorandom numbers seeded by the name of a case.
 pub(super) struct Chance(Cell<u64>);
 
 impl Chance {
-    /// Numbers for a name.
+    /// Seeds the numbers with a name.
     pub(super) fn of(name: &str) -> Chance {
         Chance(Cell::new(
             name.bytes().fold(7, |n: u64, byte| n.wrapping_mul(31).wrapping_add(u64::from(byte))),
         ))
     }
 
-    /// One from 0 to `limit`, which does not come.
+    /// Returns a number from 0 up to, but not including, `limit`.
     pub(super) fn below(&self, limit: u64) -> u64 {
         let next =
             self.0.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -60,7 +60,7 @@ impl Chance {
         (next >> 33) % limit.max(1)
     }
 
-    /// Other numbers, `count` times.
+    /// Returns `count` new sequences.
     pub(super) fn split(self, count: usize) -> impl Iterator<Item = Chance> {
         (0..count).map(move |_| Chance(Cell::new(self.below(u64::MAX))))
     }
@@ -70,7 +70,7 @@ impl Chance {
     }
 }
 
-/// Counts what changes something, and delays all that it passes on if it has chance to do so.
+/// Counts effects that change something, and delays all operations if it has a source of delays.
 pub(super) struct Watched {
     inner: Box<dyn System>,
     delays: Option<Chance>,
@@ -79,17 +79,17 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// Watches what passes to `inner`.
+    /// Wraps `inner`.
     pub(super) fn over(inner: Box<dyn System>, delays: Option<Chance>) -> Watched {
         Watched { inner, delays, counted: RefCell::default(), counts: Cell::new(true) }
     }
 
-    /// What follows is not counted.
+    /// Stops counting.
     pub(super) fn stop_counting(&self) {
         self.counts.set(false);
     }
 
-    /// Whether all that happened was counted, and how often each thing did.
+    /// Returns the counts, or `None` if counting was stopped.
     pub(super) fn counted(&self) -> Option<Happened> {
         self.counts.get().then(|| self.counted.borrow().clone())
     }
@@ -101,7 +101,7 @@ impl Watched {
         self.at_once()
     }
 
-    /// A change of files that is made whole or not at all.
+    /// Performs an atomic change of files.
     fn change_or_fail<T, E>(
         &self,
         name: &str,
@@ -115,7 +115,7 @@ impl Watched {
         result
     }
 
-    /// What is answered at once, after a while.
+    /// Returns the inner system after a delay, for a synchronous operation.
     fn at_once(&self) -> &dyn System {
         if let Some(delays) = &self.delays {
             let until = self.inner.monotonic() + delays.up_to(AT_ONCE);
@@ -126,7 +126,7 @@ impl Watched {
         &*self.inner
     }
 
-    /// What takes time, after a while.
+    /// Starts an asynchronous operation after a delay.
     fn later<'a, T: 'a>(
         &'a self,
         begin: impl FnOnce(&'a dyn System) -> Waiting<'a, T> + 'a,
@@ -217,7 +217,7 @@ impl Layer for Watched {
     }
 }
 
-/// The effects of a journal that changed something.
+/// Counts the effects in a journal that changed something.
 fn recorded(entries: &[Entry]) -> Counted {
     let mut found = Counted::new();
     for entry in entries {
@@ -239,10 +239,10 @@ fn by_name(counted: &Counted) -> BTreeMap<&str, u64> {
     found
 }
 
-/// Compares what happened while a case was killed `kills` times with its journal, in which each effect is once.
+/// Compares the effects of a case that was killed `kills` times with its journal, which contains each effect once.
 ///
 /// # Errors
-/// What happened too often, or not at all.
+/// Effects that occurred too often or not at all.
 pub(super) fn each_once(entries: &[Entry], happened: &Happened, kills: u64) -> Result<(), String> {
     let recorded = recorded(entries);
     let mut again = 0;
@@ -265,10 +265,10 @@ pub(super) fn each_once(entries: &[Entry], happened: &Happened, kills: u64) -> R
     Ok(())
 }
 
-/// Compares what a case does when nobody disturbs it with the effects of a journal.
+/// Compares the effects of an undisturbed case with those in a journal.
 ///
 /// # Errors
-/// What happened how often, when that differs.
+/// The effects whose counts differ.
 pub(super) fn same_effects(undisturbed: &Happened, entries: &[Entry]) -> Result<(), String> {
     let recorded = recorded(entries);
     let (then, now) = (by_name(&undisturbed.all), by_name(&recorded));

@@ -1,4 +1,4 @@
-//! Where a program is to stop.
+//! The breakpoints of a program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,23 +9,23 @@ use harn_syntax::visit::{Visitor, walk_stmt};
 use harn_system::{Real, System, SystemExt};
 use harn_value::{Data as Json, json};
 
-/// A place to stop at.
+/// A breakpoint.
 #[derive(Debug, Clone)]
 pub(super) struct Breakpoint {
     pub(super) id: i64,
-    /// The line of the statement.
+    /// Line of the statement.
     pub(super) line: usize,
-    /// It stops only when this is true.
+    /// Stops only if this expression is true.
     pub(super) condition: Option<String>,
-    /// It stops only when it is reached for the time that this says.
+    /// Stops only at these hit counts.
     pub(super) hits: Option<Hits>,
-    /// Instead of stopping this is written, with `{expressions}` in it.
+    /// A log message with `{expressions}`, written instead of stopping.
     pub(super) message: Option<String>,
-    /// How often it was reached.
+    /// The hit count so far.
     pub(super) reached: u64,
 }
 
-/// At which times a breakpoint stops: `5`, `>= 5`, `% 5`.
+/// A condition on the hit count: `5`, `>= 5`, `% 5`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hits {
     At(u64),
@@ -59,7 +59,7 @@ impl Hits {
     }
 }
 
-/// All places to stop at.
+/// All breakpoints.
 #[derive(Debug, Default)]
 pub(super) struct Breakpoints {
     files: BTreeMap<PathBuf, Vec<Breakpoint>>,
@@ -67,13 +67,13 @@ pub(super) struct Breakpoints {
     next: i64,
 }
 
-/// A path as breakpoints know it.
+/// Returns the canonical path of a file.
 pub(super) fn canonical(path: &str) -> PathBuf {
     Real::new().canonical(Path::new(path)).unwrap_or_else(|_| PathBuf::from(path))
 }
 
 impl Breakpoints {
-    /// Sets those of a file; what the client is told of them.
+    /// Replaces the breakpoints of a file. Returns the body of the response.
     pub(super) fn set(&mut self, path: &str, wanted: &[Json]) -> Vec<Json> {
         let file = canonical(path);
         let lines = statement_lines(&file);
@@ -118,35 +118,35 @@ impl Breakpoints {
         told
     }
 
-    /// Sets the functions that stop where they begin.
+    /// Replaces the function breakpoints.
     pub(super) fn set_functions(&mut self, wanted: &[Json]) -> Vec<Json> {
         self.functions = wanted.iter().filter_map(|f| f["name"].as_str()).map(str::to_owned).collect();
         let told = |wanted: &Json| json!({"verified": wanted["name"].is_string()});
         wanted.iter().map(told).collect()
     }
 
-    /// Whether there are any in functions.
+    /// Whether there are function breakpoints.
     pub(super) fn has_functions(&self) -> bool {
         !self.functions.is_empty()
     }
 
-    /// Whether a function stops where it begins.
+    /// Whether a function has a breakpoint.
     pub(super) fn stops_in(&self, function: &str) -> bool {
         self.functions.contains(function)
     }
 
-    /// Whether a file has any.
+    /// Whether a file has breakpoints.
     pub(super) fn is_watched(&self, file: &Path) -> bool {
         self.files.get(file).is_some_and(|known| !known.is_empty())
     }
 
-    /// Those of a line.
+    /// Returns the breakpoints of a line.
     pub(super) fn at(&mut self, file: &Path, line: usize) -> impl Iterator<Item = &mut Breakpoint> {
         self.files.get_mut(file).into_iter().flatten().filter(move |known| known.line == line)
     }
 }
 
-/// The lines of a file on which statements begin.
+/// Returns the lines of a file on which statements begin.
 fn statement_lines(file: &Path) -> Result<BTreeSet<usize>, &'static str> {
     let text = Real::new().read_text(file, harn_vm::MAX_SOURCE).map_err(|_| "the file cannot be read")?;
     let parsed = harn_syntax::parse(&text);
@@ -165,7 +165,7 @@ struct Lines<'t> {
 
 impl<'a> Visitor<'a> for Lines<'_> {
     fn stmt(&mut self, stmt: &'a Stmt) {
-        // Declarations and imports are nothing that runs.
+        // Declarations and imports are not executed.
         if !matches!(stmt.kind, StmtKind::Decl(_) | StmtKind::Import(_)) {
             self.found.insert(line_column(self.text, stmt.span.start).0);
         }

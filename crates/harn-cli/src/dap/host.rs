@@ -1,4 +1,4 @@
-//! The client as the host of the program: calls of `host_call` go to it as `harnHostCall`, a request in the other direction.
+//! The client as the host of the program: `host_call` sends it the reverse request `harnHostCall`.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use harn_vm::Error;
 
 use super::shared::Shared;
 
-/// What a client that does not know a call answers: then what is built in counts.
+/// The client's error for an unsupported call. The built-in implementation is used then.
 const UNSUPPORTED: &str = "notSupported";
 
-/// A client that said `supportsHarnHostCall` when it greeted.
+/// A client that declared `supportsHarnHostCall` in its `initialize` request.
 pub(super) struct Client {
     pub(super) shared: Arc<Shared>,
 }

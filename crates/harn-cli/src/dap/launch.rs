@@ -1,11 +1,11 @@
-//! What a `launch` request may say.
+//! The arguments of a `launch` request.
 
 use std::path::PathBuf;
 
 use harn_syntax::suggest;
 use harn_value::{Data as Json, data::Map};
 
-/// What the client wants to be run.
+/// The program to run and its settings.
 #[derive(Debug, Default)]
 pub(super) struct Launch {
     pub(super) program: PathBuf,
@@ -17,10 +17,10 @@ pub(super) struct Launch {
     pub(super) observed: bool,
 }
 
-/// What is for the debugger.
+/// Arguments for the debugger.
 const KEYS: [&str; 7] = ["program", "args", "task", "cwd", "llmMock", "stopOnEntry", "noDebug"];
 
-/// What editors keep in the same place for themselves.
+/// Arguments that editors add for their own use.
 const EDITORS: [&str; 12] = [
     "type",
     "request",
@@ -36,10 +36,10 @@ const EDITORS: [&str; 12] = [
     "console",
 ];
 
-/// Reads the arguments of a request.
+/// Parses the arguments of a request.
 ///
 /// # Errors
-/// One of them is missing, unknown or of another kind; the text names it.
+/// A message that names a missing, unknown or mistyped argument.
 pub(super) fn read(arguments: &Json) -> Result<Launch, String> {
     let empty = Map::new();
     let given = match arguments {

@@ -1,9 +1,9 @@
 //! `harn dap`: the debug adapter, on standard input and output.
 //!
-//! The thread of the process reads requests; another one runs the program, which it stops between two statements
-//! (`stops.rs`) and answers for while it stands still. What both know is in `shared.rs`, what is to be run in `launch.rs`, where
-//! the program is to stop in `breakpoints.rs`, values for the client in `values.rs`, calls of the host in `host.rs`, and the messages in
-//! `wire.rs`.
+//! The main thread reads requests. A second thread runs the program, stops it between two statements (`stops.rs`) and
+//! answers requests while it is stopped. `shared.rs` has the state shared by both threads, `launch.rs` the launch
+//! arguments, `breakpoints.rs` the breakpoints, `values.rs` the presentation of values, `host.rs` the calls of the
+//! host, and `wire.rs` the messages.
 
 mod breakpoints;
 mod host;
@@ -30,14 +30,14 @@ use stops::Stops;
 pub(crate) use values::text as shown;
 use wire::{Message, Request};
 
-/// Serves an editor until it says goodbye or its stream ends; the exit code.
+/// Serves an editor until it disconnects or its stream ends. Returns the exit code.
 pub(crate) fn dap() -> u8 {
     let shared: Arc<Shared> = Arc::default();
     let mut session = Session { shared: shared.clone(), launch: None, running: None };
     let code = session.serve();
     shared.end();
     if let Some(running) = session.running.take() {
-        // A program that does not end by itself is not waited for longer than its cleanup may take.
+        // Wait only as long as the program's cleanup may take.
         session.wait(running);
     }
     code
@@ -132,7 +132,7 @@ impl Session {
         self.shared.wire.answer(&request, answer);
     }
 
-    /// Hands a request to the program, which answers while it stands still.
+    /// Forwards a request to the program's thread, which answers while the program is stopped.
     fn forward(&self, request: Request) {
         let mut state = self.shared.state();
         if state.stopped {
@@ -179,7 +179,7 @@ impl Session {
         }
         let Some(launch) = self.launch.take() else { return };
         let shared = self.shared.clone();
-        // Its own thread: this one goes on reading requests.
+        // A separate thread, so that this one continues to read requests.
         let running = std::thread::Builder::new().name("program".to_owned()).stack_size(16 << 20);
         match running.spawn(move || {
             let code = run(&launch, &shared);
@@ -194,7 +194,7 @@ impl Session {
         }
     }
 
-    /// Waits for the program to end, for a while.
+    /// Waits for the program to end, up to a limit.
     fn wait(&self, running: JoinHandle<()>) {
         for _ in 0..100 {
             if running.is_finished() {
@@ -205,7 +205,7 @@ impl Session {
     }
 }
 
-/// Makes a folder the working directory of the process: no program runs yet.
+/// Changes the working directory of the process. No program is running yet.
 #[expect(clippy::disallowed_methods, reason = "the process serves one program, and this is before it starts")]
 fn work_in(folder: &str) -> std::io::Result<()> {
     std::env::set_current_dir(folder)
@@ -231,7 +231,7 @@ fn capabilities() -> Json {
     })
 }
 
-/// Runs the program to its end; its exit code.
+/// Runs the program to its end. Returns its exit code.
 fn run(launch: &Launch, shared: &Arc<Shared>) -> u8 {
     let fail = |text: &str| {
         shared.output("stderr", &format!("{}\n", text.trim_end()), Json::Null);
@@ -294,16 +294,16 @@ fn run(launch: &Launch, shared: &Arc<Shared>) -> u8 {
     }
 }
 
-/// The machine; what the program prints goes to the client, and standard input is not the program's.
+/// The system of the program: output goes to the client, and standard input is not available.
 struct Console {
     inner: Real,
     shared: Arc<Shared>,
-    /// What was printed of a line that has not ended.
+    /// The output of an incomplete line.
     line: RefCell<String>,
 }
 
 impl Console {
-    /// Sends what was printed.
+    /// Sends the pending output.
     fn send(&self) {
         let text = self.line.take();
         if !text.is_empty() {

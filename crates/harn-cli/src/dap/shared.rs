@@ -1,4 +1,4 @@
-//! What the thread that reads requests and the one that runs the program both know.
+//! The state shared by the thread that reads requests and the one that runs the program.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ pub(super) enum Mode {
     Pause,
     /// To the first statement.
     Entry,
-    /// A step of a task, begun at a depth and line.
+    /// A step of a task that started at this depth and line.
     Step { step: Step, task: String, depth: usize, line: usize },
 }
 
@@ -32,14 +32,14 @@ pub(super) enum Step {
     Out,
 }
 
-/// Which errors stop the program where they are thrown.
+/// Which thrown errors stop the program.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Filters {
     pub(super) all: bool,
     pub(super) uncaught: bool,
 }
 
-/// What the client answers to a request of the adapter: the body, or why not.
+/// The client's response to a reverse request: the body or an error message.
 type Answer = Result<Json, String>;
 
 #[derive(Default)]
@@ -47,22 +47,22 @@ pub(super) struct State {
     pub(super) breakpoints: Breakpoints,
     pub(super) filters: Filters,
     pub(super) mode: Mode,
-    /// What is asked while the program stands still.
+    /// Requests received while the program is stopped.
     pub(super) queue: VecDeque<Request>,
     pub(super) stopped: bool,
-    /// The client is gone, or wants the program to end.
+    /// The client has disconnected or terminates the program.
     pub(super) ending: bool,
-    /// Nothing stops the program any more.
+    /// The program no longer stops.
     pub(super) detached: bool,
     pub(super) interrupt: Option<Interrupt>,
-    /// The client answers calls of the host.
+    /// Whether the client handles host calls.
     pub(super) hosts: bool,
-    /// The tasks seen so far; their number is the place behind theirs.
+    /// The tasks seen so far. The number of a task is its index plus one.
     pub(super) tasks: Vec<String>,
 }
 
 impl State {
-    /// The number of a task.
+    /// Returns the number of a task.
     pub(super) fn thread(&mut self, task: &str) -> usize {
         let known = self.tasks.iter().position(|known| known == task);
         known.unwrap_or_else(|| {
@@ -72,7 +72,7 @@ impl State {
     }
 }
 
-/// Both threads hold one.
+/// The state of a session, shared by both threads.
 #[derive(Default)]
 pub(super) struct Shared {
     pub(super) wire: Wire,
@@ -81,11 +81,11 @@ pub(super) struct Shared {
     asked: Mutex<Asked>,
 }
 
-/// What the client was asked and has not answered, by number.
+/// Pending reverse requests, by number.
 #[derive(Default)]
 struct Asked {
     waiting: BTreeMap<i64, oneshot::Sender<Answer>>,
-    /// The client answers no more.
+    /// The client no longer responds.
     over: bool,
 }
 
@@ -94,12 +94,12 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the program's thread that something has changed.
+    /// Wakes the program's thread.
     pub(super) fn wake(&self) {
         self.wake.notify_all();
     }
 
-    /// Waits for the next request while the program stands still; nothing when it is to end.
+    /// Waits for the next request while the program is stopped. Returns `None` if the program should end.
     pub(super) fn next(&self) -> Option<Request> {
         let mut state = self.state();
         loop {
@@ -113,7 +113,7 @@ impl Shared {
         }
     }
 
-    /// Asks the program to end.
+    /// Ends the program.
     pub(super) fn end(&self) {
         let mut state = self.state();
         state.ending = true;
@@ -129,7 +129,7 @@ impl Shared {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the client something. The answer is an error when the client goes.
+    /// Sends a reverse request to the client. The result is an error if the client disconnects.
     pub(super) fn ask(&self, command: &str, arguments: Json) -> oneshot::Receiver<Answer> {
         let (give, take) = oneshot::channel();
         self.wire.ask(command, arguments, |number| {
@@ -141,7 +141,7 @@ impl Shared {
         take
     }
 
-    /// Takes an answer of the client. Who asked may have gone, when a deadline was over.
+    /// Resolves a reverse request. Its caller may be gone because its deadline expired.
     pub(super) fn answered(&self, number: i64, answer: Answer) {
         let waiting = self.asked().waiting.remove(&number);
         if let Some(waiting) = waiting {
@@ -149,7 +149,7 @@ impl Shared {
         }
     }
 
-    /// Writes output of the program.
+    /// Sends output of the program.
     pub(super) fn output(&self, category: &str, text: &str, data: Json) {
         let mut body = harn_value::json!({"category": category, "output": text});
         if !data.is_null() {

@@ -1,4 +1,4 @@
-//! The program's side: looks at every statement whether to stop there, and answers while it stands still.
+//! The program's side: decides at every statement whether to stop, and answers requests while the program is stopped.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -14,15 +14,15 @@ use super::shared::{Mode, Shared, Step};
 use super::values::{Holder, Holders};
 use super::wire::Request;
 
-/// Calls that a stack trace shows when nobody says how many.
+/// Default number of stack frames in a response.
 const LEVELS: usize = 200;
 
-/// What is known of a module.
+/// The source positions of a module.
 struct File {
     path: PathBuf,
-    /// The line of each statement, by its place.
+    /// The line of each statement, by its offset.
     lines: BTreeMap<u32, usize>,
-    /// The first statement of each line.
+    /// The offset of the first statement of each line.
     firsts: BTreeMap<usize, u32>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Stops {
     shared: Arc<Shared>,
     files: RefCell<BTreeMap<u32, File>>,
     holders: RefCell<Holders>,
-    /// The error that the program stopped for last: it is shown once, not in every call that it passes.
+    /// The last error that stopped the program. It is reported once, not in every frame that it unwinds.
     told: RefCell<Option<String>>,
     begun: Cell<bool>,
 }
@@ -53,12 +53,12 @@ impl Stops {
             });
             let line = line_column(&text, span.start).0;
             file.lines.insert(span.start, line);
-            // Statements are in order of their places.
+            // Statements are sorted by offset.
             file.firsts.entry(line).or_insert(span.start);
         }
     }
 
-    /// Why the program is to stop at a statement, in a word of the protocol and one for people.
+    /// Returns why the program stops at a statement: the protocol's reason and a description.
     fn reason(&self, scene: &Scene<'_>) -> Option<(&'static str, String)> {
         let (module, span) = scene.place()?;
         let files = self.files.borrow();
@@ -127,7 +127,7 @@ impl Stops {
         stop
     }
 
-    /// Stands still until the client says how to go on.
+    /// Stops the program until the client continues it.
     fn stop(&self, scene: &Scene<'_>, reason: &str, description: &str, text: Option<&str>) {
         let task = scene.task();
         let thread = {
@@ -159,7 +159,7 @@ impl Stops {
         self.shared.state().stopped = false;
     }
 
-    /// How a request lets the program go on, if it does.
+    /// Returns how a request continues the program, or `None` if it does not.
     fn onwards(&self, scene: &Scene<'_>, request: &Request) -> Option<Mode> {
         let step = match request.command.as_str() {
             "continue" => return Some(Mode::Free),
@@ -174,7 +174,7 @@ impl Stops {
         Some(Mode::Step { step, task: scene.task(), depth: scene.depth(), line: line.unwrap_or(0) })
     }
 
-    /// Answers what changes nothing.
+    /// Answers requests that do not change the state of the program.
     fn look(&self, scene: &Scene<'_>, request: &Request, error: Option<&str>) -> Result<Json, String> {
         match request.command.as_str() {
             "stackTrace" => Ok(self.stack(scene, request)),
@@ -222,7 +222,7 @@ impl Stops {
                         let name = file.path.file_name().map(|name| name.to_string_lossy().into_owned());
                         frame["source"] = json!({"name": name, "path": file.path.display().to_string()});
                     }
-                    // Modules that the machine brings along have no file.
+                    // Modules embedded in the VM have no file.
                     None => {
                         frame["source"] = json!({"name": &*level.file, "presentationHint": "deemphasize"});
                         frame["presentationHint"] = "subtle".into();
@@ -255,7 +255,7 @@ impl Stops {
     }
 }
 
-/// A message with the values of the `{expressions}` in it.
+/// Evaluates the `{expressions}` in a message.
 fn filled(message: &str, scene: &Scene<'_>) -> String {
     let mut out = String::new();
     let mut rest = message;
@@ -284,7 +284,7 @@ impl Observer for Stops {
         }
     }
 
-    // Who steps out of a function wants to come back to the one that called it.
+    // A step out of a function stops in its caller.
     fn keeps_calls(&self) -> bool {
         true
     }

@@ -1,40 +1,40 @@
-//! Values as a debugger shows them: a short text, and their parts on demand.
+//! Presentation of values: a short string, and the children on demand.
 
 use harn_value::{Data as Json, json};
 use harn_value::{Value, View};
 
-/// Characters of a value that are shown in one line.
+/// Maximum number of characters of a value in one line.
 const SHOWN: usize = 200;
 
-/// Parts of a value that are given at a time when nobody says how many.
+/// Default number of children per response.
 const PARTS: usize = 1000;
 
-/// What a number that the client knows stands for, while the program stands still.
+/// The object behind a variables reference, valid while the program is stopped.
 #[derive(Clone)]
 pub(super) enum Holder {
     /// Variables of a scope.
     Scope(Vec<(String, Value)>),
-    /// A value with parts.
+    /// A value with children.
     Value(Value),
 }
 
-/// The numbers that the client knows.
+/// The variables references.
 #[derive(Default)]
 pub(super) struct Holders(Vec<Holder>);
 
 impl Holders {
-    /// Forgets all: the program goes on.
+    /// Invalidates all references, because the program continues.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// A number for a holder.
+    /// Returns a reference to a holder.
     pub(super) fn add(&mut self, holder: Holder) -> usize {
         self.0.push(holder);
         self.0.len()
     }
 
-    /// A value for the client: its text, its type, and a number if it has parts.
+    /// Returns a value for the client: its string, its type, and a reference if it has children.
     pub(super) fn shown(&mut self, value: &Value) -> Json {
         let count = parts_of(value);
         let number = if count > 0 { self.add(Holder::Value(value.clone())) } else { 0 };
@@ -49,10 +49,10 @@ impl Holders {
         shown
     }
 
-    /// The parts of what a number stands for.
+    /// Returns the children of a reference.
     ///
     /// # Errors
-    /// The number stands for nothing.
+    /// The reference is invalid.
     pub(super) fn parts(
         &mut self,
         number: usize,
@@ -76,7 +76,7 @@ impl Holders {
     }
 }
 
-/// A value in one line; strings have quotes.
+/// Formats a value in one line. Strings are quoted.
 pub(crate) fn text(value: &Value) -> String {
     match value.as_str() {
         Some(text) => {
@@ -100,7 +100,7 @@ fn parts_of(value: &Value) -> usize {
     }
 }
 
-/// The parts of a value by name.
+/// Returns the named children of a value.
 fn parts(value: &Value) -> Vec<(String, Value)> {
     let numbered = |values: Vec<Value>| {
         values.into_iter().enumerate().map(|(at, value)| (format!("[{at}]"), value)).collect()

@@ -1,5 +1,5 @@
-//! Messages of the Debug Adapter Protocol: JSON behind a head that says how long it is. The few shapes that are used are
-//! written out here: the libraries that there are for the protocol are alphas or generated and unkept.
+//! Messages of the Debug Adapter Protocol: JSON with a `Content-Length` header. The few shapes in use are defined here,
+//! because the available libraries for the protocol are alpha versions or generated and unmaintained.
 
 #![expect(clippy::disallowed_methods, reason = "messages are no output of a program")]
 
@@ -9,11 +9,11 @@ use std::sync::{Mutex, PoisonError};
 
 use harn_value::{Data as Json, json};
 
-/// What a client says.
+/// A message of the client.
 #[derive(Debug, Clone)]
 pub(super) enum Message {
     Request(Request),
-    /// The answer to a request of the adapter, by its number: the body, or why not.
+    /// The response to a reverse request, by its number: the body or an error message.
     Answer(i64, Result<Json, String>),
 }
 
@@ -26,26 +26,26 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// The text of an argument; empty when there is none.
+    /// Returns a string argument, or an empty string.
     pub(super) fn text(&self, name: &str) -> &str {
         self.arguments[name].as_str().unwrap_or_default()
     }
 
-    /// A number that is an argument.
+    /// Returns a number argument.
     pub(super) fn number(&self, name: &str) -> Option<usize> {
         self.arguments[name].as_u64().and_then(|n| usize::try_from(n).ok())
     }
 }
 
-/// The input that requests come from.
+/// Returns the input of requests.
 pub(super) fn input() -> io::StdinLock<'static> {
     io::stdin().lock()
 }
 
-/// Reads the next message; nothing at the end of the input.
+/// Reads the next message. Returns `None` at the end of the input.
 ///
 /// # Errors
-/// The input cannot be read, or is no message.
+/// The input cannot be read or is not a valid message.
 pub(super) fn read(input: &mut impl BufRead) -> io::Result<Option<Message>> {
     loop {
         let Some(body) = harn_lsp::read_frame(input)? else { return Ok(None) };
@@ -70,7 +70,7 @@ pub(super) fn read(input: &mut impl BufRead) -> io::Result<Option<Message>> {
     }
 }
 
-/// Standard output, one message at a time.
+/// Standard output, written one message at a time.
 #[derive(Default)]
 pub(super) struct Wire {
     turn: Mutex<()>,
@@ -79,12 +79,12 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    /// Whether nobody reads any more.
+    /// Whether the output is closed.
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// Answers a request.
+    /// Sends a response to a request.
     pub(super) fn answer(&self, request: &Request, answer: Result<Json, String>) {
         let mut message = json!({
             "type": "response", "request_seq": request.seq, "command": request.command, "success": answer.is_ok(),
@@ -99,7 +99,7 @@ impl Wire {
         self.send(message);
     }
 
-    /// Asks the client something: `number` gets the number of the request before it is sent.
+    /// Sends a reverse request. `number` receives its number before it is sent.
     pub(super) fn ask(&self, command: &str, arguments: Json, number: impl FnOnce(i64)) {
         let message = json!({"type": "request", "command": command, "arguments": arguments});
         self.send_numbered(message, number);

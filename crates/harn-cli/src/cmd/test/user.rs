@@ -15,13 +15,13 @@ use crate::cmd::watch;
 use crate::conformance::filter::Filter;
 use crate::conformance::run::run_each;
 
-/// The folder that is taken when none is named.
+/// The default directory.
 const FOLDER: &str = "tests";
 
-/// How long files must rest before tests run again.
+/// Files must be unchanged for this long before tests run again.
 const REST: Duration = Duration::from_millis(100);
 
-/// Runs the tests of a file or folder; 1 if one failed.
+/// Runs the tests of a file or directory. Returns 1 if one failed.
 pub(super) fn test(args: &TestArgs) -> u8 {
     let filter = Filter::parse(args.filter.as_deref()).unwrap_or_else(|text| usage_error("test", &text));
     let target = match &args.target {
@@ -35,11 +35,11 @@ pub(super) fn test(args: &TestArgs) -> u8 {
     once(args, &filter, &target)
 }
 
-/// Runs the tests again and again, until somebody stops it.
+/// Reruns the tests on every change until interrupted.
 fn watched(args: &TestArgs, filter: &Filter, target: &Path) -> u8 {
     let real = Real::new();
     let absolute = real.canonical(target).unwrap_or_else(|_| real.work_dir().join(target));
-    // What is tested lies beside the tests, in the project.
+    // The tested code is in the tests' project.
     let project = harn_front::project_root(&absolute, &harn_front::Through(&real));
     let own = if real.is_dir(&absolute) { Some(absolute.as_path()) } else { absolute.parent() };
     let folder = project.as_deref().or(own).unwrap_or(&absolute).to_owned();

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use tokio::sync::Notify;
 
-/// A flag that is set once, and whose waiters are woken then.
+/// A flag that is set once and then wakes its waiters.
 #[derive(Default)]
 pub(super) struct Flag {
     is_set: Cell<bool>,

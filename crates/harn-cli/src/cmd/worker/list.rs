@@ -7,7 +7,7 @@ use super::registry::{WorkerInfo, workers};
 use crate::cmd::runs::{Outcome, Shown, opened, show, time, wait};
 use crate::table;
 
-/// Lists the workers; gives the exit code.
+/// Lists the workers. Returns the exit code.
 pub(crate) fn list(as_json: bool) -> u8 {
     show(listed(), as_json)
 }
@@ -50,7 +50,7 @@ fn row(worker: &WorkerInfo) -> Vec<String> {
     ]
 }
 
-/// A length of time in its largest unit.
+/// Formats a duration in its largest unit.
 pub(crate) fn age(ms: i64) -> String {
     match ms / 1000 {
         seconds @ ..120 => format!("{seconds}s"),

@@ -1,27 +1,27 @@
-//! The workers of a store: each records what it works on, under a lease that it renews.
+//! The registry of workers in a store. Each worker stores a record under a lease that it renews.
 //!
-//! A record belongs to a host and a number: a worker takes the first number of its host that no living worker has, so
-//! a worker that was started again replaces the record of the one before.
+//! A record is named after a host and a number. A worker takes the first number of its host without a live worker, so a
+//! restarted worker replaces its previous record.
 
 use std::sync::Arc;
 
 use harn_store::{Error as StoreError, Expect, Lease, Store, StoreExt, Write};
 use harn_value::{Data as Value, json};
 
-/// The space of the records.
+/// The key-value space of the records.
 const SPACE: &str = "workers";
 
-/// The time between two heartbeats, and how long a worker counts as alive without one.
+/// Interval of heartbeats, and how long a worker is considered alive after one.
 pub(super) const BEAT_MS: i64 = 5_000;
 const ALIVE_MS: i64 = 3 * BEAT_MS;
 
-/// Records of workers that ended or died so long ago are removed.
+/// Records of workers that ended or died this long ago are removed.
 const FORGET_MS: i64 = 86_400_000;
 
-/// How many workers a host may have.
+/// Maximum number of workers per host.
 const NUMBERS: u32 = 10_000;
 
-/// Records that are read at once.
+/// Number of records read in one query.
 const PAGE: usize = 500;
 
 fn scope(key: &str) -> String {
@@ -33,7 +33,7 @@ pub(super) struct Registration {
     store: Arc<dyn Store>,
     owner: String,
     host: String,
-    /// The name of the record, and its lease.
+    /// The key of the record, and its lease.
     own: Option<(String, Lease)>,
 }
 
@@ -46,7 +46,7 @@ impl Registration {
     /// Renews the lease and writes the record.
     ///
     /// # Errors
-    /// Those of the store; the next heartbeat tries again.
+    /// The errors of the store; the next heartbeat tries again.
     pub(super) async fn beat(&mut self, mut record: Value, now_ms: i64) -> Result<(), StoreError> {
         let (key, lease) = match self.own.take() {
             Some(own) => own,
@@ -62,7 +62,7 @@ impl Registration {
         };
         let writes = vec![Write::Renew { until_ms: now_ms + ALIVE_MS }, put];
         match self.store.write(&lease.fence(), writes).await {
-            // This process was stopped for so long that another worker has its record.
+            // This process was suspended for so long that another worker owns its record.
             Err(error) if error.is_fenced() => Err(error),
             written => {
                 self.own = Some((key, lease));
@@ -99,7 +99,7 @@ impl Registration {
         Ok(())
     }
 
-    /// Writes the last record, and gives the lease back.
+    /// Writes the last record and releases the lease.
     pub(super) async fn end(&mut self, record: Value, now_ms: i64) -> Result<(), StoreError> {
         if self.own.is_some() {
             self.beat(record, now_ms).await?;
@@ -127,10 +127,10 @@ async fn records(store: &dyn Store) -> Result<Vec<(String, Value)>, StoreError> 
     }
 }
 
-/// A worker, as others see it.
+/// A worker, as other processes see it.
 pub(crate) struct WorkerInfo {
     pub(crate) name: String,
-    /// `working`, `draining`, `stopped`, or `dead` when its heartbeats ended without a word.
+    /// `working`, `draining`, `stopped`, or `dead` if its heartbeats stopped unexpectedly.
     pub(crate) status: String,
     pub(crate) record: Value,
     /// The time since its last heartbeat.
@@ -142,7 +142,7 @@ impl WorkerInfo {
         matches!(&*self.status, "working" | "draining")
     }
 
-    /// The worker for tools.
+    /// Returns the worker as JSON.
     pub(crate) fn data(&self, time: impl Fn(i64) -> String) -> Value {
         let of = |key: &str| self.record[key].clone();
         let at = |key: &str| self.record[key].as_i64().map_or(Value::Null, |ms| time(ms).into());
@@ -154,10 +154,10 @@ impl WorkerInfo {
     }
 }
 
-/// The workers of a store, by name.
+/// Returns the workers of a store, by name.
 ///
 /// # Errors
-/// Those of the store.
+/// The errors of the store.
 pub(crate) async fn workers(store: &dyn Store, now_ms: i64) -> Result<Vec<WorkerInfo>, StoreError> {
     let mut found = Vec::new();
     for (name, record) in records(store).await? {

@@ -1,8 +1,8 @@
-//! Processes that execute the runs of a worker, one run after the other.
+//! Processes that execute the runs of a worker, one after the other.
 //!
-//! A process gets a line for each run on its standard input ([`crate::cmd::jobs`]). After a run it writes a mark to its standard output
-//! and to its standard error: so all that the run has printed is known, and the process can get another run. A run that ends its
-//! process ends no other one.
+//! A process receives one line per run on its standard input ([`crate::cmd::jobs`]). After each run it writes a marker
+//! to standard output and standard error. The marker shows that all output of the run has been read and that the
+//! process is ready for the next run. A run that ends its process affects no other run.
 
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
@@ -18,26 +18,26 @@ use super::flag::Flag;
 use crate::cmd::jobs::{Job, Mark};
 use crate::logs::{Lines, Stream};
 
-/// Whether a process executes several runs. Elsewhere it cannot take its standard input from the programs.
+/// Whether a process executes several runs. On other systems it cannot reserve standard input for the jobs.
 const IS_WARM: bool = cfg!(unix);
 
-/// How many runs a process executes: so what a run may have left behind is bounded.
+/// Maximum number of runs per process. It limits the effect of leaked resources.
 const RUNS: u32 = if IS_WARM { 500 } else { 1 };
 
-/// How long a process waits for another run.
+/// How long a process stays idle before it is ended.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// A process.
+/// A process that executes runs.
 pub(super) struct Runner {
     dir: Option<PathBuf>,
     runs: UnboundedSender<Vec<u8>>,
     state: Rc<State>,
     count: Cell<u32>,
-    /// Since when it has had no run.
+    /// When it became idle.
     idle_from: Cell<Duration>,
 }
 
-/// How a run left its process.
+/// The result of a run's process.
 pub(super) struct Outcome {
     pub(super) code: Option<i32>,
     pub(super) how: String,
@@ -47,16 +47,16 @@ struct State {
     run: RefCell<String>,
     out: RefCell<Output>,
     err: RefCell<Output>,
-    /// How the process has ended.
+    /// Set when the process has ended.
     ended: RefCell<Option<Outcome>>,
     changed: Notify,
 }
 
-/// Shows lines that a run has printed.
+/// Prints output of a run.
 pub(super) type Show = dyn Fn(&str, Stream, String);
 
 impl Runner {
-    /// Starts a process. When `ask` is set, it gets SIGTERM; when `stop` is set, it is ended.
+    /// Starts a process. It receives SIGTERM when `ask` is set, and is killed when `stop` is set.
     pub(super) fn start(
         mut command: Command,
         first: &Job,
@@ -113,7 +113,7 @@ impl Runner {
         let state = &self.state;
         job.id.clone_into(&mut state.run.borrow_mut());
         self.count.set(self.count.get() + 1);
-        // A process that has ended does not listen.
+        // The process may have ended.
         let _ = self.runs.send(job.line().into_bytes());
         loop {
             let changed = state.changed.notified();
@@ -135,7 +135,7 @@ impl Runner {
 }
 
 impl State {
-    /// Takes what the process has written.
+    /// Handles output of the process.
     fn take(&self, source: Source, piece: &[u8], show: &Show) {
         let (stream, output) = match source {
             Source::Out => (Stream::Out, &self.out),
@@ -149,12 +149,13 @@ impl State {
     }
 }
 
-/// The processes of a worker that wait for a run.
+/// The idle processes of a worker.
 #[derive(Default)]
 pub(super) struct Runners(RefCell<Vec<Rc<Runner>>>);
 
 impl Runners {
-    /// A process for runs of a directory. Without one, a process of another directory ends if there are more than `limit`.
+    /// Returns an idle process of the directory. Otherwise, ends a process of another directory if there are more than
+    /// `limit`.
     pub(super) fn take(&self, dir: Option<&PathBuf>, limit: usize) -> Option<Rc<Runner>> {
         let mut idle = self.0.borrow_mut();
         idle.retain(|runner| runner.may_continue());
@@ -167,7 +168,7 @@ impl Runners {
         None
     }
 
-    /// Takes back a process whose run has ended.
+    /// Returns a process to the pool after its run.
     pub(super) fn put(&self, runner: Rc<Runner>, now: Duration) {
         if runner.may_continue() {
             runner.idle_from.set(now);
@@ -175,24 +176,24 @@ impl Runners {
         }
     }
 
-    /// Ends processes that have waited for long; their standard input is closed.
+    /// Ends processes that have been idle for too long, by closing their standard input.
     pub(super) fn retire(&self, now: Duration) {
         self.0.borrow_mut().retain(|runner| now.saturating_sub(runner.idle_from.get()) < IDLE);
     }
 
-    /// Ends all of them.
+    /// Ends all idle processes.
     pub(super) fn clear(&self) {
         self.0.borrow_mut().clear();
     }
 }
 
-/// One stream of a process.
+/// One output stream of a process.
 struct Output {
     mark: Vec<u8>,
-    /// What may be the beginning of a mark.
+    /// Bytes that may be the start of a marker.
     held: Vec<u8>,
     lines: Lines,
-    /// The exit code in the mark.
+    /// The exit code in the marker.
     end: Option<i32>,
 }
 
@@ -201,7 +202,7 @@ impl Output {
         Output { mark: mark.prefix(), held: Vec::new(), lines: Lines::default(), end: None }
     }
 
-    /// Takes a piece; returns the lines to be shown.
+    /// Adds received bytes. Returns the lines to print.
     fn add(&mut self, piece: &[u8]) -> String {
         self.held.extend_from_slice(piece);
         let (mut shown, mut from) = (String::new(), 0);
@@ -230,7 +231,7 @@ impl Output {
         shown + &self.flush(length)
     }
 
-    /// The lines before a position, which is where the rest begins from now on.
+    /// Removes and returns the lines before a position.
     fn flush(&mut self, at: usize) -> String {
         let rest = self.held.split_off(at);
         let before = std::mem::replace(&mut self.held, rest);
