@@ -1,4 +1,4 @@
-//! The machine, as the language server asks about it.
+//! The VM as the host of the language server.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use crate::keywords::{KEYWORDS, Keyword};
 use crate::program::{self, Names, Program};
 use crate::report::Problem;
 
-/// A machine that nothing runs on.
+/// A VM that is only queried and runs no program.
 pub(crate) struct MachineHost {
     vm: Rc<Vm>,
     names: Names<'static>,
@@ -26,14 +26,14 @@ pub(crate) struct MachineHost {
 impl MachineHost {
     pub(crate) fn new() -> MachineHost {
         let vm = program::bare_vm();
-        // The names live as long as the process, as the server does.
+        // The names live as long as the process, like the server.
         let kept: &'static Vm = Box::leak(Box::new(vm.clone()));
         MachineHost { vm, names: Names(kept), real: Real::new() }
     }
 }
 
 fn word(builtin: &Builtin) -> Word {
-    // The receiver of a method stands in front of the dot.
+    // The receiver of a method is written before the dot.
     let own = || builtin.params.iter().filter(|param| param.name != "this");
     let form = builtin.signature();
     let form = match builtin.params.first().filter(|param| param.name == "this") {
@@ -71,7 +71,7 @@ fn keyword(keyword: &Keyword) -> Word {
     }
 }
 
-/// The findings about the text itself: what is said of other files is shown there.
+/// Returns the findings about this file. Findings about other files are shown there.
 fn own(problems: Vec<Problem>, path: &Path) -> Vec<Diagnostic> {
     let is_own = |problem: &Problem| problem.file.as_ref().is_none_or(|file| Path::new(file.name()) == path);
     problems.into_iter().filter(is_own).map(|problem| problem.diagnostic).collect()
@@ -155,7 +155,7 @@ impl Host for MachineHost {
             };
             return param.options.iter().map(key).collect();
         }
-        // Calls of models take their options from tables of their own.
+        // The options of model calls come from separate tables.
         let mut names: Vec<String> = match param.ty.trim_end_matches('?') {
             LOOP_OPTIONS => {
                 let own = harn_runtime::loop_options().into_iter();
@@ -173,12 +173,12 @@ impl Host for MachineHost {
     }
 }
 
-/// An option of which only the name is known.
+/// Returns an option of which only the name is known.
 fn named(name: impl Into<String>) -> OptionKey {
     OptionKey { name: name.into(), ..OptionKey::default() }
 }
 
-/// The keys of a type such as `{width?: int, height?: int}`.
+/// Returns the keys of a type such as `{width?: int, height?: int}`.
 fn shape_keys(ty: &str) -> Vec<String> {
     let Some(start) = ty.find('{') else { return Vec::new() };
     let mut keys = Vec::new();

@@ -1,4 +1,4 @@
-//! `harn run --json`: one envelope per line on standard output, numbered without gaps.
+//! `harn run --json`: one JSON envelope per line on standard output, with consecutive numbers.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, Write};
@@ -9,23 +9,23 @@ use harn_value::{Data as Value, data::Map, json};
 
 use crate::out::Out;
 
-/// Writes events. Clones count on together.
+/// Writes events. Clones share the counter.
 #[derive(Clone, Default)]
 pub(crate) struct Events {
     count: Rc<Cell<u64>>,
-    /// What the program has printed of a line that is not over.
+    /// The output of an incomplete line.
     line: Rc<RefCell<String>>,
-    /// Leave out what the program prints.
+    /// Whether program output is omitted.
     quiet: bool,
 }
 
 impl Events {
-    /// Starts counting at 1.
+    /// Creates a writer that counts from 1.
     pub(crate) fn new(quiet: bool) -> Events {
         Events { quiet, ..Events::default() }
     }
 
-    /// Writes what happened inside of the run: a call of a model or tool, a hook.
+    /// Writes an event of the run: a model or tool call, or a hook.
     pub(crate) fn happened(&self, event_type: &str, mut fields: Value) {
         let now_ms = || Real::new().now_ms();
         match event_type {
@@ -39,28 +39,28 @@ impl Events {
             }
             _ => {}
         }
-        // When standard output is closed the next `write_out` ends the program.
+        // If standard output is closed, the next `write_out` ends the program.
         let _ = self.flush().and_then(|()| self.send(event_type, fields));
     }
 
-    /// Writes what the program has printed of a line that is not over.
+    /// Writes the output of an incomplete line.
     fn flush(&self) -> io::Result<()> {
         let text = std::mem::take(&mut *self.line.borrow_mut());
         if text.is_empty() { Ok(()) } else { self.send("stdout", json!({"payload": text})) }
     }
 
-    /// Writes an event that is no failure.
+    /// Writes an event that is not a failure.
     ///
     /// # Errors
-    /// The system's error.
+    /// The I/O error.
     pub(crate) fn send(&self, event_type: &str, fields: Value) -> io::Result<()> {
         self.write(event_type, fields, &Value::Null)
     }
 
-    /// Writes the last event of a run that failed.
+    /// Writes the last event of a failed run.
     ///
     /// # Errors
-    /// The system's error.
+    /// The I/O error.
     pub(crate) fn fail(&self, code: &str, message: &str, details: Value) -> io::Result<()> {
         let error = json!({"code": code, "message": message, "details": details});
         self.write("error", json!({"error": error}), &error)
@@ -81,17 +81,17 @@ impl Events {
     }
 }
 
-/// Most bytes of output that wait for the end of their line.
+/// Maximum number of buffered bytes of an incomplete line.
 const LONGEST: usize = 8192;
 
-/// The real system, except that output becomes events: one for each line, or for what stands when the program waits.
+/// The real system, except that output becomes events: one per line, or for the partial line when the program waits.
 pub(crate) struct EventSystem {
     inner: Real,
     events: Events,
 }
 
 impl EventSystem {
-    /// A system whose output goes to these events.
+    /// Creates a system that writes its output as events.
     pub(crate) fn new(events: Events) -> EventSystem {
         EventSystem { inner: Real::new(), events }
     }
@@ -119,7 +119,7 @@ impl Layer for EventSystem {
 
     fn write_err(&self, text: &str) {
         if !self.events.quiet {
-            // When standard output is closed the next `write_out` ends the program.
+            // If standard output is closed, the next `write_out` ends the program.
             let _ = Layer::flush(self);
             let _ = self.events.send("stderr", json!({"payload": text}));
         }

@@ -1,4 +1,4 @@
-//! What `harn check` and `harn lint` have in common: which files they look at, and how findings are shown.
+//! Shared parts of `harn check` and `harn lint`: selection of files, and output of findings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -14,37 +14,37 @@ use crate::program;
 use crate::report::Problem;
 use crate::style::Colour;
 
-/// Folders that are not searched.
+/// Directories that are not searched.
 const SKIPPED: &[&str] = &["node_modules", "target"];
 
-/// Folders with templates that are made from others, which lint leaves out.
+/// A directory of generated templates, which lint skips.
 const BUILT: &str = "build";
 
 /// The largest file that is read, in bytes.
 const MAX_BYTES: u64 = harn_vm::MAX_SOURCE;
 
-/// Files that a thread takes together.
+/// Number of files that a thread takes at once.
 const FILES_AT_ONCE: usize = 16;
 
-/// The stack of a thread that looks at files, as large as that of the first one.
+/// Stack size of the threads that check files: that of the main thread.
 const STACK: usize = 8 << 20;
 
-/// What was found in one file.
+/// The findings in one file.
 pub(crate) struct Findings {
-    /// The file, as it was named.
+    /// The path as the user named it.
     pub(crate) path: PathBuf,
-    /// What is wrong, in the order in which it is shown.
+    /// The findings, in output order.
     pub(crate) problems: Vec<Problem>,
-    /// Warnings count as errors.
+    /// Whether warnings are treated as errors.
     pub(crate) strict: bool,
-    /// How many findings were left out because they are those of another file of the report.
+    /// Number of findings that were omitted because they are reported for another file.
     pub(crate) repeated: usize,
-    /// How many findings were fixed.
+    /// Number of fixed findings.
     pub(crate) fixed: usize,
 }
 
 impl Findings {
-    /// A file that could not be read.
+    /// Returns the findings of an unreadable file.
     pub(crate) fn unreadable(path: PathBuf, text: String) -> Findings {
         Findings { path, problems: vec![Problem::general(text)], strict: false, repeated: 0, fixed: 0 }
     }
@@ -58,20 +58,20 @@ impl Findings {
     }
 }
 
-/// Whether a file is a prompt template by its name.
+/// Whether a path names a prompt template.
 pub(crate) fn is_template(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "prompt")
 }
 
-/// Whether a file is a program by its name.
+/// Whether a path names a program.
 pub(crate) fn is_program(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "harn")
 }
 
-/// Reads a file that is to be looked at, or standard input for `-`. What could block or never end is not opened.
+/// Reads a file to check, or standard input for `-`. Files that could block or are endless are not opened.
 ///
 /// # Errors
-/// A sentence with the path.
+/// A message with the path.
 pub(crate) fn read_text(path: &Path) -> Result<String, String> {
     if path.as_os_str() != "-"
         && let Ok(facts) = Real::new().facts(path)
@@ -86,19 +86,19 @@ pub(crate) fn read_text(path: &Path) -> Result<String, String> {
             return Err(format!("cannot read {name}: {} bytes, the limit is {MAX_BYTES}", facts.size));
         }
     }
-    // The report says that it is an error.
+    // The report already marks it as an error.
     program::read_text(path).map_err(|text| match text.strip_prefix("Error reading ") {
         Some(rest) => format!("cannot read {rest}"),
         None => text,
     })
 }
 
-/// Takes out the findings that a report has twice: a file that is imported and is a target tells its own, any other is
-/// told by the first that leads to it.
+/// Removes duplicate findings. A finding about an imported file is reported for that file if it is a target, otherwise
+/// for the first target that imports it.
 pub(crate) fn once(files: &mut [Findings]) {
     let real = |path: &Path| Real::new().canonical(path).unwrap_or_else(|_| path.to_owned());
     let targets: BTreeSet<PathBuf> = files.iter().map(|file| real(&file.path)).collect();
-    // Programs may name a file differently; what is said of one place of it is the same.
+    // Targets may refer to a file by different paths; a location in it is still the same.
     let mut told = BTreeSet::new();
     for file in files {
         let own = real(&file.path);
@@ -111,7 +111,7 @@ pub(crate) fn once(files: &mut [Findings]) {
             if place == own {
                 return true;
             }
-            // What a template includes is seen only from the call that renders it.
+            // Findings in included templates are only visible from the call that renders them.
             let is_target = targets.contains(&place) && problem.diagnostic.code != "P0104";
             let key = (place, problem.start(), problem.diagnostic.code);
             let is_new = !is_target && !told.contains(&key);
@@ -123,11 +123,11 @@ pub(crate) fn once(files: &mut [Findings]) {
     }
 }
 
-/// The files that targets stand for: a file stands for itself, a folder for the `wanted` files below it in order of
-/// their paths. Hidden and build folders are left out; with `ignoring`, whatever `.gitignore` and `.ignore` name as well.
+/// Resolves targets to files. A file is itself; a directory is searched for `wanted` files, ordered by path. Hidden and
+/// build directories are skipped. With `ignoring`, so is everything excluded by `.gitignore` and `.ignore`.
 ///
 /// # Errors
-/// A sentence, when a folder cannot be read or there is no file at all.
+/// A message if a directory cannot be read or there are no files.
 #[expect(clippy::disallowed_methods, reason = "ignore files are read by the library that knows their rules")]
 pub(crate) fn collect(
     targets: &[PathBuf],
@@ -185,13 +185,13 @@ pub(crate) fn collect(
     }
 }
 
-/// The largest file that says what is ignored: 1 MiB.
+/// The largest ignore file: 1 MiB.
 const MAX_IGNORE: u64 = 1 << 20;
 
-/// Looks at what says which files of a folder are ignored, before it is opened.
+/// Checks the ignore files of a directory before they are opened.
 ///
 /// # Errors
-/// A sentence, for what could block or never end.
+/// A message about a file that could block or is endless.
 fn ignore_files(folder: &Path) -> Result<(), String> {
     for name in [".gitignore", ".ignore"] {
         let path = folder.join(name);
@@ -206,23 +206,23 @@ fn ignore_files(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The manifests of the files that a command looks at; what is wrong with one is told once.
+/// The manifests of the checked files. Problems of each manifest are reported once.
 pub(crate) struct Manifests {
-    /// How serious it is when a manifest cannot be parsed.
+    /// The severity of a manifest that cannot be parsed.
     unparsable: Severity,
-    /// By the path of the manifest.
+    /// The settings by manifest path.
     known: BTreeMap<PathBuf, Settings>,
-    /// What is wrong with them.
+    /// The findings in manifests.
     complaints: Vec<Findings>,
 }
 
 impl Manifests {
-    /// Nothing read yet.
+    /// Creates an empty cache.
     pub(crate) fn new(unparsable: Severity) -> Manifests {
         Manifests { unparsable, known: BTreeMap::new(), complaints: Vec::new() }
     }
 
-    /// The settings for the files of a folder.
+    /// Returns the settings for the files of a directory.
     pub(crate) fn settings(&mut self, dir: &Path) -> Settings {
         let Some(path) = Settings::manifest(&Real::new(), dir) else { return Settings::default() };
         if let Some(settings) = self.known.get(&path) {
@@ -251,8 +251,8 @@ impl Manifests {
     }
 }
 
-/// What is wrong with one table of a manifest, for the command that the table is for: what it would leave out must not be left out in
-/// silence. Errors and warnings, in the order of the file.
+/// Returns the problems of one table of a manifest, for the command that uses the table, so that ignored settings are
+/// reported. Contains errors and warnings, in file order.
 pub(crate) fn about_table(located: Vec<Located>, table: &str) -> Vec<Problem> {
     let (value, itself) = (format!("[{table}] "), format!("`{table}` must be "));
     let key = format!(" in [{table}]: it has no effect");
@@ -265,8 +265,9 @@ pub(crate) fn about_table(located: Vec<Located>, table: &str) -> Vec<Problem> {
     problems
 }
 
-/// Looks at files, each by itself; gives the findings in the order of the files, with what is wrong with their manifests in front.
-/// Threads share the files, each with a state of its own. With `alone` there is one thread, for what writes files that others import.
+/// Checks files independently. Returns the findings in file order, preceded by those of the manifests. The files are
+/// distributed to threads, each with its own state. With `alone`, there is one thread, for commands that write files
+/// that others import.
 pub(crate) fn look_at<S>(
     paths: Vec<PathBuf>,
     alone: bool,
@@ -276,7 +277,7 @@ pub(crate) fn look_at<S>(
     let threads = if alone { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) };
     let threads = threads.min(paths.len().div_ceil(FILES_AT_ONCE)).max(1);
     let count = paths.len();
-    // Neighbours import the same files, so that a thread takes some of them together.
+    // Neighbouring files import the same modules, so a thread takes several at once.
     let todo = Mutex::new(paths.into_iter().enumerate());
     let work = || {
         let mut state = begin();
@@ -292,7 +293,7 @@ pub(crate) fn look_at<S>(
     };
     let parts = std::thread::scope(|scope| {
         let thread = |_| std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
-        // Where no thread can be had, this one does all.
+        // If no further thread can be started, this one does all the work.
         let others: Vec<_> = (1..threads).map_while(|number| thread(number).ok()).collect();
         let mut parts = vec![work()];
         for other in others {
@@ -309,7 +310,7 @@ pub(crate) fn look_at<S>(
     complaints.into_values().chain(files.into_iter().flatten()).collect()
 }
 
-/// What is wrong with what a manifest says about models.
+/// Returns the problems in the model settings of a manifest.
 fn about_models(path: &Path) -> Vec<Problem> {
     let Ok(text) = Real::new().read_text(path, MAX_BYTES) else { return Vec::new() };
     let found = harn_runtime::llm_config_problems(&text);
@@ -327,7 +328,7 @@ fn about_models(path: &Path) -> Vec<Problem> {
     found.into_iter().map(problem).chain(slips.into_iter().map(slip)).collect()
 }
 
-/// What the programs of a project stumble over when they read its manifest, and nobody has told yet.
+/// Returns the manifest problems that the project's programs would hit at run time and that are not reported yet.
 fn about_readers(path: &Path, told: &[Problem]) -> Vec<Problem> {
     let Some(root) = path.parent() else { return Vec::new() };
     let is_told = |table: &str| {
@@ -347,21 +348,21 @@ fn about_readers(path: &Path, told: &[Problem]) -> Vec<Problem> {
     found.filter(|(table, _)| !is_told(table)).map(problem).collect()
 }
 
-/// How a command words its report.
+/// The wording of a command's report.
 pub(crate) struct Wording {
-    /// What is said of a file without findings, behind its path.
+    /// The suffix for a file without findings.
     pub(crate) clean: &'static str,
-    /// The code of a failed report.
+    /// The error code of a failed report.
     pub(crate) failed: &'static str,
-    /// Further counts of the summary.
+    /// Additional counts in the summary.
     pub(crate) counts: &'static [&'static str],
 }
 
-/// Shows what was found; 1 if the command failed.
+/// Prints the findings. Returns 1 if the command failed.
 pub(crate) fn report(files: &[Findings], wording: &Wording, json: bool) -> u8 {
     let failed = files.iter().any(Findings::fails);
     if json {
-        // A closed pipe is the reader's choice; the exit code still tells.
+        // The reader may close the pipe; the exit code still reports the result.
         let _ = writeln!(crate::out::Out, "{}", document(files, wording, !failed));
     } else {
         print_text(files, wording);
@@ -369,7 +370,8 @@ pub(crate) fn report(files: &[Findings], wording: &Wording, json: bool) -> u8 {
     u8::from(failed)
 }
 
-/// Shows the findings alone, for commands whose standard output is for something else; 1 if there is one that matters.
+/// Prints only the findings, for commands that use standard output for other data. Returns 1 if one of them fails the
+/// command.
 pub(crate) fn report_aside(files: &[Findings]) -> u8 {
     let colour = Colour::of(Stream::Error).on();
     for problem in files.iter().flat_map(|file| &file.problems) {

@@ -105,7 +105,7 @@ impl Wire {
         self.send_numbered(message, number);
     }
 
-    /// Tells the client something.
+    /// Sends an event.
     pub(super) fn event(&self, name: &str, body: Json) {
         self.send(json!({"type": "event", "event": name, "body": body}));
     }

@@ -1,6 +1,5 @@
-//! What there is to say about a name: a builtin, a method of a value type, a module or a keyword. All texts come from
-//! the tables the machine itself works with and from the sources of modules, except for the keywords, which have theirs
-//! in `keywords.rs`.
+//! Documentation of a name: a builtin, a method of a value type, a module or a keyword. All of it comes from the tables
+//! that the VM uses and from the sources of modules, except for keywords, which are documented in `keywords.rs`.
 
 mod modules;
 
@@ -14,10 +13,10 @@ use harn_vm::{Builtin, Vm, suggest};
 
 use crate::keywords::KEYWORDS;
 
-/// Describes a name for a terminal.
+/// Returns the documentation of a name for a terminal.
 ///
 /// # Errors
-/// A sentence, with the nearest name, when there is nothing of that name.
+/// The name is unknown; the message suggests the nearest one.
 pub(crate) fn describe(vm: &Vm, name: &str) -> Result<String, String> {
     if name.starts_with("std/") {
         return modules::describe(name);
@@ -65,12 +64,12 @@ pub(crate) fn describe(vm: &Vm, name: &str) -> Result<String, String> {
     Ok(found.join("\n"))
 }
 
-/// A program, set off from the text around it.
+/// Indents a program by four spaces.
 fn indented(program: &str) -> String {
     program.lines().map(|line| format!("    {line}\n")).collect()
 }
 
-/// Lists every name by topic.
+/// Lists all names by topic.
 pub(crate) fn overview(vm: &Vm) -> String {
     let mut out = String::from(
         "`harn explain NAME` describes a builtin, `harn explain list.map` a method,\n`harn explain std/math` a module.\n",
@@ -90,7 +89,7 @@ pub(crate) fn overview(vm: &Vm) -> String {
     out
 }
 
-/// The pages of the reference: file name and text.
+/// Returns the pages of the reference: file name and content.
 pub(crate) fn reference(vm: &Vm) -> Vec<(String, String)> {
     let mut pages = Vec::new();
     let mut index = String::from(
@@ -132,7 +131,7 @@ pub(crate) fn reference(vm: &Vm) -> Vec<(String, String)> {
     pages
 }
 
-/// One entry for a terminal.
+/// Formats a builtin for a terminal.
 fn builtin_text(builtin: &Builtin, name: &str, topic: &str) -> String {
     let signature = builtin.signature().replacen(builtin.name(), name, 1);
     let doc: String = builtin
@@ -154,18 +153,18 @@ fn builtin_text(builtin: &Builtin, name: &str, topic: &str) -> String {
     )
 }
 
-/// The options of the dicts that structs describe.
+/// Returns the options of the parameters that are described by structs.
 fn options(builtin: &Builtin) -> impl Iterator<Item = OptionField> {
     builtin.params.iter().flat_map(|param| param.options).copied()
 }
 
-/// An option for a terminal.
+/// Formats an option for a terminal.
 fn terminal_row(option: &OptionField) -> String {
     let default = option.default.map(|default| format!(" = {default}")).unwrap_or_default();
     format!("  {}: {}{default}\n      {}\n", option.name, option.ty.trim_end_matches('?'), option.doc)
 }
 
-/// A table of options for a page.
+/// Formats a table of options for a page.
 fn option_table(options: impl Iterator<Item = OptionField>) -> String {
     let cell = |text: &str| text.replace('|', "\\|");
     let mut table = String::new();
@@ -181,7 +180,7 @@ fn option_table(options: impl Iterator<Item = OptionField>) -> String {
     table.trim_end().to_owned()
 }
 
-/// The dicts with a name that the parameters take, and those inside of them.
+/// Returns the named dict types of the parameters, and the dict types nested in them.
 fn shapes(builtin: &Builtin) -> Vec<(&'static str, &'static str)> {
     let mut found = Vec::new();
     let mut types: Vec<&str> = builtin.params.iter().map(|param| param.ty).collect();
@@ -197,13 +196,13 @@ fn shapes(builtin: &Builtin) -> Vec<(&'static str, &'static str)> {
     found
 }
 
-/// The type of a parameter whose options stand in the tables of model calls and loops.
+/// Returns the type of a parameter whose options are in the tables of model calls and loops.
 fn option_set(builtin: &Builtin) -> Option<&'static str> {
     let types = builtin.params.iter().map(|param| param.ty.trim_start_matches('!').trim_end_matches('?'));
     types.into_iter().find(|ty| signature::is_option_set(ty))
 }
 
-/// The options of a set: each with what it must be, where its table says it.
+/// Formats the options of a set, with their expected values where the table has them.
 fn options_text(set: &str) -> String {
     let row = |(name, takes): (&str, Option<String>)| match takes {
         Some(takes) => format!("  {name}: {takes}\n"),
@@ -224,7 +223,7 @@ fn options_text(set: &str) -> String {
     text
 }
 
-/// One entry of a reference page.
+/// Formats a builtin for a page.
 fn markdown(builtin: &Builtin) -> String {
     let options = match option_set(builtin) {
         Some(CALL_OPTIONS) => "\n\n[All options of a model call](../llm/options.md)",
@@ -262,7 +261,7 @@ fn methods_by_type(vm: &Vm) -> BTreeMap<&'static str, BTreeMap<&'static str, &'s
     types
 }
 
-/// Names side by side, four spaces in, at most 100 columns wide.
+/// Formats names in columns, indented by four spaces, at most 100 columns wide.
 fn columns(names: &[&str]) -> String {
     let mut out = String::new();
     let mut line = String::new();

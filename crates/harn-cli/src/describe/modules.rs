@@ -1,4 +1,4 @@
-//! The modules that come with Harn, told from their sources: what each exports, with the comment above it.
+//! The modules of the standard library, documented from their sources: the exports of each, with their doc comments.
 
 use std::fmt::Write;
 
@@ -7,32 +7,32 @@ use harn_syntax::ast::{Decl, DeclKind, Import, StmtKind};
 use harn_syntax::{Span, doc};
 use harn_vm::suggest;
 
-/// A module and what it exports, in source order.
+/// A module and its exports, in source order.
 pub(super) struct Module {
-    /// Its path: `std/math`.
+    /// The import path, such as `std/math`.
     path: String,
-    /// What it is for.
+    /// The doc comment of the module.
     doc: String,
     exports: Vec<Export>,
 }
 
-/// Something that a program can import.
+/// An exported declaration.
 struct Export {
     name: String,
-    /// Its declaration without a body.
+    /// The declaration without its body.
     head: String,
     doc: String,
 }
 
-/// The modules that programs import. Those in folders are parts of these.
+/// Returns the modules that programs import. Modules in subdirectories are internal parts of these.
 pub(super) fn public() -> Vec<Module> {
     std_module_names().into_iter().filter(|name| !name.contains('/')).filter_map(read).collect()
 }
 
-/// Describes a module for a terminal.
+/// Returns the documentation of a module for a terminal.
 ///
 /// # Errors
-/// A sentence with the nearest module.
+/// The module is unknown; the message suggests the nearest one.
 pub(super) fn describe(path: &str) -> Result<String, String> {
     let found = read(path).ok_or_else(|| {
         let names: Vec<String> = std_module_names().iter().map(|name| format!("std/{name}")).collect();
@@ -50,12 +50,12 @@ pub(super) fn describe(path: &str) -> Result<String, String> {
 }
 
 impl Module {
-    /// Its path, as programs import it.
+    /// Returns the import path.
     pub(super) fn path(&self) -> String {
         self.path.clone()
     }
 
-    /// Its page in the reference: file name and text.
+    /// Returns the page of the module in the reference: file name and content.
     pub(super) fn page(&self) -> (String, String) {
         let first = self.exports.first().map_or("...", |export| export.name.as_str());
         let mut page = format!(
@@ -72,7 +72,7 @@ impl Module {
         (self.file(), page)
     }
 
-    /// Its line in the index of the reference.
+    /// Returns the line of the module in the index of the reference.
     pub(super) fn line(&self) -> String {
         let names: Vec<String> = self.exports.iter().map(|export| format!("`{}`", export.name)).collect();
         format!("- [{}]({}): {}\n", self.path, self.file(), names.join(", "))
@@ -98,7 +98,7 @@ fn read(path: &str) -> Option<Module> {
     Some(Module { path: format!("std/{name}"), doc: doc::head_comment(source), exports })
 }
 
-/// What `pub import` exports again, as the module that declares it tells.
+/// Returns the declarations that a `pub import` re-exports, with the documentation of their module.
 fn passed_on(import: &Import) -> Vec<Export> {
     let known = read(&import.path).map_or_else(Vec::new, |module| module.exports);
     let wanted = |export: &Export| {

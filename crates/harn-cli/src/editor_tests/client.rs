@@ -1,4 +1,4 @@
-//! An editor that does what a test says.
+//! A scripted editor.
 
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
@@ -10,21 +10,21 @@ use serde_json::{Value, json};
 
 use crate::editor_host::MachineHost;
 
-/// How long an answer may take before the test gives up; it is there long before.
+/// Time limit for a response. It is far longer than any response takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An editor with a folder of files.
+/// An editor with a workspace directory.
 pub(super) struct Client {
     connection: Connection,
     server: Option<JoinHandle<Result<Ended, String>>>,
     folder: tempfile::TempDir,
     next: i32,
-    /// What was told without being asked, and not looked at yet.
+    /// Notifications that were received but not processed yet.
     told: Vec<Notification>,
 }
 
 impl Client {
-    /// An editor that has opened a folder with these files.
+    /// Creates an editor that has opened a workspace with these files.
     pub(super) fn new(files: &[(&str, &str)]) -> Client {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {
@@ -45,7 +45,7 @@ impl Client {
         client
     }
 
-    /// An editor with one open program, and where `$0` stood in it.
+    /// Creates an editor with one open program. Returns the position of `$0` in it.
     pub(super) fn with(text: &str) -> (Client, Value) {
         let mut client = Client::new(&[]);
         let at = client.open("main.harn", text);
@@ -61,7 +61,7 @@ impl Client {
         format!("file://{}", self.path(name).display())
     }
 
-    /// Opens a text; the place where `$0` stood, which is taken out.
+    /// Opens a file without its `$0` marker. Returns the position of the marker.
     pub(super) fn open(&mut self, name: &str, text: &str) -> Value {
         let (text, at) = marked(text);
         let uri = self.uri(name);
@@ -78,7 +78,7 @@ impl Client {
         self.connection.sender.send(Notification::new(method.to_owned(), params).into()).unwrap();
     }
 
-    /// The whole answer to a request.
+    /// Sends a request and returns the response.
     pub(super) fn response(&mut self, method: &str, params: Value) -> Response {
         self.next += 1;
         self.connection
@@ -97,7 +97,7 @@ impl Client {
         }
     }
 
-    /// The result of a request that must have one.
+    /// Sends a request that must succeed and returns its result.
     pub(super) fn ask(&mut self, method: &str, params: Value) -> Value {
         serde_json::to_value(self.response(method, params))
             .unwrap()
@@ -109,31 +109,31 @@ impl Client {
             .unwrap_or(Value::Null)
     }
 
-    /// The reason why a request is refused.
+    /// Sends a request that must fail and returns the error message.
     pub(super) fn refused(&mut self, method: &str, params: Value) -> String {
         let answer = serde_json::to_value(self.response(method, params)).unwrap();
         answer["error"]["message"].as_str().unwrap_or_else(|| panic!("{method}: {answer}")).to_owned()
     }
 
-    /// Asks about a place of a file.
+    /// Sends a request about a position in a file.
     pub(super) fn at(&mut self, method: &str, name: &str, at: &Value) -> Value {
         let uri = self.uri(name);
         self.ask(method, json!({"textDocument": {"uri": uri}, "position": at}))
     }
 
-    /// Asks about a whole file.
+    /// Sends a request about a file.
     pub(super) fn of(&mut self, method: &str, name: &str) -> Value {
         let uri = self.uri(name);
         self.ask(method, json!({"textDocument": {"uri": uri}}))
     }
 
-    /// The names that completion offers at a place.
+    /// Returns the labels of the completions at a position.
     pub(super) fn offers(&mut self, name: &str, at: &Value) -> Vec<String> {
         let items = self.at("textDocument/completion", name, at);
         items.as_array().unwrap().iter().map(|item| item["label"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// What is wrong with a file, as it is told next.
+    /// Returns the next published diagnostics of a file.
     pub(super) fn findings(&mut self, name: &str) -> Vec<Value> {
         let uri = self.uri(name);
         loop {
@@ -163,7 +163,7 @@ impl Drop for Client {
     }
 }
 
-/// A text without its `$0`, and the place of that.
+/// Removes the `$0` marker. Returns the text and the marker's position.
 pub(super) fn marked(text: &str) -> (String, Value) {
     let at = text.find("$0").unwrap_or(0);
     let line = text[..at].matches('\n').count();
@@ -172,7 +172,7 @@ pub(super) fn marked(text: &str) -> (String, Value) {
     (text.replacen("$0", "", 1), json!({"line": line, "character": column}))
 }
 
-/// A text after the changes that an answer gives for it.
+/// Applies the edits of a response to a text.
 pub(super) fn applied(text: &str, edits: &Value) -> String {
     let mut spans: Vec<(usize, usize, String)> = edits
         .as_array()
@@ -191,7 +191,7 @@ pub(super) fn applied(text: &str, edits: &Value) -> String {
     out
 }
 
-/// A place of the protocol as an offset; panics when there is no such place.
+/// Converts a position of the protocol to an offset. Panics if the position does not exist.
 pub(super) fn offset(text: &str, at: &Value) -> usize {
     let (line, column) = (at["line"].as_u64().unwrap() as usize, at["character"].as_u64().unwrap() as usize);
     let start = if line == 0 {
@@ -211,7 +211,7 @@ pub(super) fn offset(text: &str, at: &Value) -> usize {
     text.len()
 }
 
-/// Checks that every place in an answer is one of the text.
+/// Checks that every position in a response exists in the text.
 pub(super) fn check_places(text: &str, answer: &Value) {
     match answer {
         Value::Object(fields) => {

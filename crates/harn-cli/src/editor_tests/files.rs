@@ -1,4 +1,4 @@
-//! What is told across files: definition, references, rename, links, what is not saved yet.
+//! Features across files: definition, references, rename, links, unsaved changes.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ fn place(text: &str, word: &str, nth: usize) -> Value {
     json!({"line": line, "character": at - text[..at].rfind('\n').map_or(0, |at| at + 1) + 1})
 }
 
-/// The places of an answer as `file:line`, in order.
+/// Returns the locations of a response as `file:line`, in order.
 fn shown(answer: &Value) -> Vec<String> {
     let of = |place: &Value| {
         let uri = place["uri"].as_str().unwrap();

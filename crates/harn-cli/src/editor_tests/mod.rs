@@ -1,4 +1,4 @@
-//! The language server as an editor sees it: through the protocol, on pipes in memory.
+//! Tests of the language server through the protocol, on in-memory pipes.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

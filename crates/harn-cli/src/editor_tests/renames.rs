@@ -1,4 +1,4 @@
-//! Renames keep the meaning of all names, or are refused.
+//! Renames preserve the meaning of all names, or are rejected.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::client::{Client, applied};
 use crate::conformance::captured::{How, Replies, run_captured};
 use crate::conformance::run::run_each;
 
-/// The answer to a rename of the name at the nth occurrence of a word: the new text, or the reason of the refusal.
+/// Renames the name at the nth occurrence of a word. Returns the new text or the error message.
 fn renamed(text: &str, word: &str, nth: usize, new: &str) -> Result<String, String> {
     let (mut client, _) = Client::with(text);
     let at = text.match_indices(word).nth(nth).unwrap().0;
@@ -18,7 +18,7 @@ fn renamed(text: &str, word: &str, nth: usize, new: &str) -> Result<String, Stri
     ask(&mut client, &uri, text, at, new)
 }
 
-/// Asks for a rename of the name at an offset of an open file.
+/// Requests a rename of the name at an offset of an open file.
 fn ask(client: &mut Client, uri: &str, text: &str, at: usize, new: &str) -> Result<String, String> {
     let start = text[..at].rfind('\n').map_or(0, |at| at + 1);
     let column: usize = text[start..at].chars().map(char::len_utf16).sum();
@@ -57,7 +57,7 @@ fn a_name_that_means_something_is_not_given() {
     refused("fn f(a) { a }\nf(1)\n", "a", 0, "self", "already means something");
     refused("pipeline other() { 1 }\n", "other", 0, "test_it", "already means something");
     refused("pipeline main() { 1 }\n", "main", 0, "other", "select this pipeline by its name");
-    // Another declaration would be captured, or would capture.
+    // Another declaration would capture a reference, or a reference would capture it.
     refused(
         "let a = 1\nfn f(b) {\n  return a + b\n}\nprintln(f(1))\n",
         "a",
@@ -201,7 +201,7 @@ fn a_file_that_imports_keeps_its_names() {
     assert_eq!(to("salute").unwrap(), lib.replace("greet", "salute"));
 }
 
-/// Numbers that are the same in each run.
+/// Pseudorandom numbers with a fixed seed.
 struct Random(u64);
 
 impl Random {
@@ -231,10 +231,10 @@ fn names(text: &str) -> Names {
     Names::of(&harn_syntax::parse(text).program, text.len() as u32)
 }
 
-/// Renames per program.
+/// Number of renames per program.
 const ROUNDS: usize = 8;
 
-/// One of so many programs is taken, without `HARN_EVERY_CASE`.
+/// One of this many programs is tested, unless `HARN_EVERY_CASE` is set.
 const SAMPLE: usize = 48;
 
 #[test]
@@ -277,7 +277,7 @@ fn random_renames_keep_the_meaning_or_are_refused() {
                     let new_names = names(&after);
                     assert_eq!(same(&before), same(&new_names), "{} -> {new}:\n{after}", symbol.name);
                     assert_eq!(before.symbols.len(), new_names.symbols.len(), "{after}");
-                    // The names of types, tools and the like are printed.
+                    // Names of types, tools and other symbols are printed.
                     let silent = [SymbolKind::Let, SymbolKind::Var, SymbolKind::Param, SymbolKind::Function];
                     if silent.contains(&symbol.kind) {
                         jobs.push((jobs.len(), path.clone(), symbol.name.to_string(), new, after));
@@ -291,7 +291,7 @@ fn random_renames_keep_the_meaning_or_are_refused() {
     let root = folder.path().to_owned();
     let count = jobs.len();
     let wrong = run_each(jobs, 2, Duration::from_secs(60), move |(number, path, old, new, text), ready| {
-        // Both run at the same place, with the same files.
+        // Both run in the same directory, with the same files.
         let place = root.join(number.to_string());
         std::fs::create_dir_all(&place).unwrap();
         let file = place.join(path.file_name().unwrap());
@@ -300,7 +300,7 @@ fn random_renames_keep_the_meaning_or_are_refused() {
             std::fs::write(&file, text).unwrap();
             let outcome = run_captured(&file, mock.as_deref(), How::Memory, &Replies::None, &[], ready)?;
             let said = format!("{}\n{}", outcome.output, outcome.error.unwrap_or_default());
-            // Errors name functions.
+            // Errors contain function names.
             Ok::<String, String>(said.replace(new.as_str(), old))
         };
         let (first, again) = (run(&std::fs::read_to_string(path).unwrap()), run(text));

@@ -1,5 +1,5 @@
-//! Texts that are being written: character by character, and by edits at random. The server must neither fall nor name a
-//! place that is not there, and what it knows of a text must not depend on the way that led to it.
+//! Incomplete programs: typed character by character, and edited at random. The server must neither crash nor return an
+//! invalid position, and its state must not depend on the sequence of edits that led to a text.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ pipeline main(task) {
 }
 "#;
 
-/// Asks everything about a text that may be broken anywhere.
+/// Sends every kind of request about a text that may be invalid.
 fn ask_all(client: &mut Client, name: &str, text: &str, at: usize) -> Vec<Value> {
     let line = text[..at].matches('\n').count();
     let start = text[..at].rfind('\n').map_or(0, |at| at + 1);
@@ -153,7 +153,7 @@ fn a_program_torn_apart_by_edits() {
     let mut client = Client::new(&[]);
     client.open("main.harn", PROGRAM);
     let mut text = PROGRAM.to_owned();
-    // The numbers of Park and Miller: the same run each time.
+    // A Park-Miller generator with a fixed seed.
     let mut state = 20_261_u64;
     let mut random = |below: usize| {
         state = state * 48_271 % 2_147_483_647;
@@ -194,7 +194,7 @@ fn a_program_torn_apart_by_edits() {
     }
 }
 
-/// A measurement: `cargo test --release -p harn-cli --bin harn long_file -- --ignored --nocapture`.
+/// A benchmark: `cargo test --release -p harn-cli --bin harn long_file -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement, which prints times"]
 fn answers_about_a_long_file() {

@@ -1,10 +1,10 @@
-//! What is told about one file: completion, hover, signatures, shape, colours, findings.
+//! Features within one file: completion, hover, signatures, symbols, semantic tokens, diagnostics.
 
 use serde_json::{Value, json};
 
 use super::client::{Client, applied, check_places};
 
-/// A program with `$0`, what completion must offer there, and what it must not.
+/// A program with `$0`, the completions that must be offered there, and those that must not.
 type Offer = (&'static str, &'static [&'static str], &'static [&'static str]);
 
 const OFFERS: &[Offer] = &[
@@ -17,7 +17,7 @@ const OFFERS: &[Offer] = &[
     ("try { f() } catch (err) {\n  e$0\n}", &["err"], &[]),
     ("match v { Some -> { let q = 1\n q$0 } }", &["q"], &[]),
     ("import \"std/text\"\n$0", &["println"], &[]),
-    // Members, also while the statement is broken.
+    // Members, including those in an incomplete statement.
     ("let user = {name: \"a\", age: 1}\nlet b = user.$0", &["name", "age"], &["println"]),
     ("let user = {name: \"a\", age: 1}\nlet b = user.$0\nlet c = 1\n", &["name", "age"], &["println"]),
     ("let user = {name: \"a\", age: 1}\nprintln(user.na$0)", &["name"], &[]),
@@ -42,11 +42,11 @@ const OFFERS: &[Offer] = &[
     ("import \"std/$0\"", &["std/text", "std/math"], &["println"]),
     ("import \"$0", &["std/text"], &["println"]),
     ("import { $0 } from \"std/text\"", &[], &["println"]),
-    // Nothing in comments and other strings.
+    // Nothing in comments and in strings that are not paths.
     ("// pri$0\nlet a = 1", &[], &["println"]),
     ("let a = \"pri$0\"", &[], &["println"]),
     ("let a = 1 /* pri$0 */", &[], &["println"]),
-    // An interpolation is program text.
+    // An interpolation contains code.
     ("let abc = 1\nlet a = \"x ${ab$0}\"", &["abc"], &[]),
 ];
 
@@ -88,12 +88,12 @@ fn what_is_offered_is_explained_on_demand() {
     let item = items.as_array().unwrap().iter().find(|item| item["label"] == "println").unwrap().clone();
     let item = client.ask("completionItem/resolve", item);
     assert!(item["detail"].as_str().unwrap().starts_with("println("), "{item}");
-    // What is known of a name of the program stays as it is.
+    // Items of the program's own names are not resolved.
     let plain = serde_json::json!({"label": "mine"});
     assert_eq!(client.ask("completionItem/resolve", plain.clone()), plain);
 }
 
-/// A program with `$0`, and what must be told about the name there; empty for nothing.
+/// A program with `$0`, and the expected contents of the hover there; empty for no hover.
 const HOVERS: &[(&str, &[&str])] = &[
     ("pri$0ntln(1)", &["```harn\nprintln(", "printed forms"]),
     ("[1].ma$0p({ x -> x })", &["map(", "list"]),
@@ -135,7 +135,7 @@ fn hover_tells_what_a_name_is() {
     }
 }
 
-/// A program with `$0`, the label of the signature that helps there, and the number of the parameter.
+/// A program with `$0`, and the label and active parameter of the expected signature.
 const SIGNATURES: &[(&str, &str, u64)] = &[
     ("fn f(a: int, b = 2) { }\nf($0)", "fn f(a: int, b = 2)", 0),
     ("fn f(a: int, b = 2) { }\nf(1, $0", "fn f(a: int, b = 2)", 1),
@@ -239,7 +239,7 @@ fn a_file_is_formatted_as_on_the_command_line() {
         client.ask("textDocument/formatting", json!({"textDocument": {"uri": uri}, "options": options}));
     let whole = applied(text, &edits);
     assert_eq!(whole, harn_fmt::format(text, &harn_fmt::Options::default()).unwrap());
-    // Only the function.
+    // Format only the function.
     let range = json!({"start": {"line": 2, "character": 0}, "end": {"line": 2, "character": 4}});
     let edits = client.ask(
         "textDocument/rangeFormatting",
@@ -247,7 +247,7 @@ fn a_file_is_formatted_as_on_the_command_line() {
     );
     let part = applied(text, &edits);
     assert!(part.contains("return a + b") && part.contains("let  s=") && part.contains("import  "), "{part}");
-    // What has errors stays.
+    // A program with errors is not changed.
     client.open("broken.harn", "let  a = ");
     let uri = client.uri("broken.harn");
     let edits =
@@ -336,10 +336,10 @@ fn what_is_not_understood_is_refused() {
     let uri = client.uri("missing.harn");
     let nowhere = json!({"textDocument": {"uri": uri}, "position": {"line": 0, "character": 0}});
     assert!(client.refused("textDocument/hover", nowhere).contains("neither open nor a file"));
-    // Beyond the end is the end.
+    // A position beyond the end is clamped to the end.
     let far = json!({"line": 900, "character": 900});
     assert_eq!(client.at("textDocument/hover", "main.harn", &far), Value::Null);
-    // What says nothing sensible is left out.
+    // Invalid notifications are ignored.
     client.tell("textDocument/didChange", json!({"nonsense": true}));
     client.tell("$/whatever", json!(null));
     assert_eq!(client.findings("main.harn"), Vec::<Value>::new());

@@ -1,9 +1,9 @@
-//! Metrics in Prometheus' text format (version 0.0.4).
+//! Metrics in the Prometheus text format (version 0.0.4).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Upper bounds of the buckets of durations, in seconds: from a tenth of a second to a day.
+/// Upper bounds of the buckets of durations in seconds, from 0.1 seconds to one day.
 const BOUNDS: [f64; 11] = [0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 1_800.0, 3_600.0, 21_600.0, 86_400.0];
 
 /// The content type of the format.
@@ -44,13 +44,13 @@ type Labels = Vec<(&'static str, String)>;
 /// Durations by bucket.
 #[derive(Debug, Clone, Default)]
 struct Histogram {
-    /// How many durations are in each bucket, and not in the one before.
+    /// Number of durations in each bucket, not cumulative.
     buckets: [u64; BOUNDS.len()],
     count: u64,
     sum: f64,
 }
 
-/// The samples of a process.
+/// The metrics of a process.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Metrics {
     values: BTreeMap<Metric, BTreeMap<Labels, f64>>,
@@ -64,7 +64,7 @@ fn owned(labels: &[(&'static str, &str)]) -> Labels {
 }
 
 impl Metrics {
-    /// Adds to a counter or gauge; makes it if it is new.
+    /// Adds to a counter or gauge. Creates it if it does not exist.
     pub(crate) fn add(&mut self, metric: Metric, labels: &[(&'static str, &str)], value: f64) {
         *self.values.entry(metric).or_default().entry(owned(labels)).or_default() += value;
     }
@@ -84,7 +84,7 @@ impl Metrics {
         histogram.sum += seconds;
     }
 
-    /// The samples as text.
+    /// Formats the metrics.
     pub(crate) fn text(&self) -> String {
         let mut out = String::new();
         for (metric, samples) in &self.values {
