@@ -1,4 +1,4 @@
-//! JSON-RPC with whoever started the process: one message a line, on the standard streams.
+//! JSON-RPC with the parent process over the standard streams, with one message per line.
 
 #![expect(
     clippy::disallowed_methods,
@@ -14,14 +14,14 @@ use harn_value::{Data as Json, json};
 
 /// The line is not valid JSON.
 pub(crate) const PARSE_ERROR: i64 = -32700;
-/// The message is none that can be answered now.
+/// The message is invalid in the current state.
 pub(crate) const INVALID_REQUEST: i64 = -32600;
 
-/// The longest message that is read: 64 MiB.
+/// Maximum length of a message: 64 MiB.
 const MAX_LINE: u64 = 64 << 20;
 
-/// The messages of the client as they come, without empty lines. A line that is too long, or no text, is a problem to
-/// tell; what comes behind it is read.
+/// Returns the client's messages without empty lines. A line that is too long or not UTF-8 is returned as an error; the
+/// lines after it are still read.
 pub(crate) fn lines() -> impl Iterator<Item = Result<String, Problem>> {
     let mut input = io::stdin().lock();
     std::iter::from_fn(move || next_line(&mut input, MAX_LINE))
@@ -30,7 +30,7 @@ pub(crate) fn lines() -> impl Iterator<Item = Result<String, Problem>> {
 fn next_line(input: &mut impl BufRead, most: u64) -> Option<Result<String, Problem>> {
     loop {
         let mut line = Vec::new();
-        // What cannot be read any more has ended.
+        // A read error ends the input.
         let read = input.by_ref().take(most).read_until(b'\n', &mut line).ok()?;
         if read == 0 {
             return None;
@@ -48,7 +48,7 @@ fn next_line(input: &mut impl BufRead, most: u64) -> Option<Result<String, Probl
     }
 }
 
-/// Drops what is left of a line, a piece at a time; whether its end, or that of the input, was reached.
+/// Skips part of the rest of a line. Returns whether the end of the line or of the input was reached.
 fn skip(input: &mut impl BufRead) -> io::Result<bool> {
     let piece = input.fill_buf()?;
     let end = piece.iter().position(|byte| *byte == b'\n');
@@ -57,12 +57,12 @@ fn skip(input: &mut impl BufRead) -> io::Result<bool> {
     Ok(done)
 }
 
-/// Waits for a moment, for a thread that is about to end.
+/// Sleeps briefly while a thread is about to end.
 pub(crate) fn pause() {
     std::thread::sleep(Duration::from_millis(10));
 }
 
-/// Why a request has no result.
+/// The error of a request.
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
     pub(crate) code: i64,
@@ -84,12 +84,12 @@ fn answer_message(id: &Json, answer: Result<Json, Problem>) -> Json {
     message
 }
 
-/// An answer as it is sent, where each has a reply of its own.
+/// Serializes a response that is sent on its own.
 pub(crate) fn answer_text(id: &Json, answer: Result<Json, Problem>) -> String {
     answer_message(id, answer).to_string()
 }
 
-/// Standard output, one message a line.
+/// Standard output, with one message per line.
 #[derive(Default)]
 pub(crate) struct Wire {
     turn: Mutex<()>,
@@ -97,7 +97,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Whether the client reads no longer.
+    /// Whether the client has closed the output.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed)
     }
@@ -117,7 +117,7 @@ impl Wire {
     fn send(&self, message: &Json) {
         let _turn = self.turn.lock();
         let mut out = io::stdout().lock();
-        // JSON of one line: line feeds in texts are escaped.
+        // JSON on one line: line feeds in strings are escaped.
         if out.write_all(format!("{message}\n").as_bytes()).and_then(|()| out.flush()).is_err() {
             self.closed.store(true, Ordering::Relaxed);
         }

@@ -1,12 +1,12 @@
-//! The reserved words, and a line or two about each.
+//! The keywords and their documentation.
 
-/// A reserved word.
+/// A keyword.
 pub(crate) struct Keyword {
-    /// The word.
+    /// The keyword itself.
     pub(crate) name: &'static str,
-    /// How it is written.
+    /// Its syntax.
     pub(crate) form: &'static str,
-    /// What it does.
+    /// Its documentation.
     pub(crate) text: &'static str,
 }
 
@@ -14,7 +14,7 @@ const fn keyword(name: &'static str, form: &'static str, text: &'static str) -> 
     Keyword { name, form, text }
 }
 
-/// All of them, in alphabetical order.
+/// All keywords in alphabetical order.
 pub(crate) const KEYWORDS: &[Keyword] = &[
     keyword("break", "break", "Ends the innermost loop."),
     keyword(

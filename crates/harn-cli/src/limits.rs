@@ -1,54 +1,54 @@
-//! Limits of the system that a program meets before those of the machine.
+//! Resource limits of the operating system.
 
-/// Raises the number of files that may be open to what the system allows at most: a thousand agents that wait for a
-/// model have a thousand connections open, and the usual limit is 1,024.
+/// Raises the limit of open files to the maximum that the system allows. A thousand agents that wait for a model have a
+/// thousand open connections, and the usual limit is 1,024.
 #[cfg(target_os = "linux")]
 pub(crate) fn raise_open_files() {
-    // SAFETY: both calls get a pointer to a struct of plain numbers on this stack frame; zeros are a valid value of it.
+    // SAFETY: both calls receive a pointer to a struct of integers on this stack frame, for which zeros are valid.
     unsafe {
         let mut limit: libc::rlimit = std::mem::zeroed();
         if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 && limit.rlim_cur < limit.rlim_max {
             limit.rlim_cur = limit.rlim_max;
-            // When it is refused, the limit stays what it was.
+            // If the call fails, the limit stays unchanged.
             libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
         }
     }
 }
 
-/// Lets a write beyond the limit of a file's size (`ulimit -f`) fail with an error. Its signal would end the process; programs that
-/// this process starts have the signal as it was.
+/// Makes a write beyond the file size limit (`ulimit -f`) fail with an error instead of a signal that ends the process.
+/// Child processes have the default signal handling.
 #[cfg(unix)]
 pub(crate) fn report_file_size_limit() {
     let seen = std::sync::Arc::default();
-    // Without the handler, the process ends at such a write as before.
+    // Without the handler, such a write ends the process.
     let _ = signal_hook::flag::register(libc::SIGXFSZ, seen);
 }
 
-/// Only Unix has such a limit.
+/// Only Unix has this limit.
 #[cfg(not(unix))]
 pub(crate) fn report_file_size_limit() {}
 
-/// Notes whether standard output is closed, before Rust's start-up puts the null device in its place.
+/// Records whether standard output is closed, before Rust's startup code replaces it by the null device.
 #[cfg(target_os = "linux")]
 pub(crate) fn look_at_output() {
-    // SAFETY: asks for the flags of a descriptor by number and changes nothing.
+    // SAFETY: reads the flags of a descriptor and changes nothing.
     if unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } == -1 {
         harn_system::real::output::set_closed();
     }
 }
 
-/// Sets the limit of the memory of data in this thread when nothing is said.
+/// Sets this thread's memory limit for data to the default.
 pub(crate) fn limit_memory() {
     if let Some(bytes) = default_memory() {
         harn_value::memory::set_limit(bytes);
     }
 }
 
-/// The most memory that data may take when nothing is said: less than the default where the system gives the process less
-/// (`ulimit -v`). A list that grows is there twice for a moment, and the allocator takes some for itself.
+/// Returns the default memory limit for data if the system's limit (`ulimit -v`) requires a lower one than usual. A
+/// growing list temporarily exists twice, and the allocator needs memory, too.
 #[cfg(target_os = "linux")]
 pub(crate) fn default_memory() -> Option<usize> {
-    // SAFETY: gets a pointer to a struct of plain numbers on this stack frame; zeros are a valid value of it.
+    // SAFETY: receives a pointer to a struct of integers on this stack frame, for which zeros are valid.
     let limit = unsafe {
         let mut limit: libc::rlimit = std::mem::zeroed();
         (libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) == 0).then_some(limit.rlim_cur)?
@@ -57,12 +57,12 @@ pub(crate) fn default_memory() -> Option<usize> {
     (limit != libc::RLIM_INFINITY && third < harn_value::memory::DEFAULT_LIMIT).then_some(third)
 }
 
-/// Elsewhere the default stays.
+/// On other systems the usual default applies.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn default_memory() -> Option<usize> {
     None
 }
 
-/// Other systems have their own ways; there the limit stays.
+/// Other systems are not supported; the limit stays unchanged.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn raise_open_files() {}

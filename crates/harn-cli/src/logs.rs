@@ -1,4 +1,4 @@
-//! `--log-format`: messages and output of long-running commands as JSON, one object a line.
+//! `--log-format`: messages and output of long-running commands as JSON, one object per line.
 
 use std::fmt::Write as _;
 use std::sync::Mutex;
@@ -16,7 +16,7 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// How serious a message is.
+/// The severity of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
     Info,
@@ -33,7 +33,7 @@ impl Level {
         }
     }
 
-    /// The level that a line of text begins with.
+    /// Returns the level at the beginning of a text line.
     fn of(line: &str) -> Level {
         let line = line.strip_prefix("[harn] ").unwrap_or(line);
         match line {
@@ -44,14 +44,14 @@ impl Level {
     }
 }
 
-/// Where a line of output came from.
+/// The stream of an output line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stream {
     Out,
     Err,
 }
 
-/// The JSON lines of a text.
+/// Converts text to JSON lines.
 fn lines(at_ms: i64, level: Option<Level>, run: Option<&str>, stream: Option<Stream>, text: &str) -> String {
     let time =
         jiff::Timestamp::from_millisecond(at_ms).map_or_else(|_| String::new(), |at| format!("{at:.3}"));
@@ -76,7 +76,7 @@ fn lines(at_ms: i64, level: Option<Level>, run: Option<&str>, stream: Option<Str
 }
 
 impl LogFormat {
-    /// Writes a message of the command itself to standard error.
+    /// Writes a message of the command to standard error.
     pub(crate) fn tell(self, level: Level, run: Option<&str>, text: &str) {
         let system = Real::new();
         match self {
@@ -85,7 +85,7 @@ impl LogFormat {
         }
     }
 
-    /// Output of a program in the form of the log; whole lines.
+    /// Formats program output for the log. It consists of complete lines.
     pub(crate) fn output(self, run: Option<&str>, stream: Stream, text: String) -> String {
         match self {
             LogFormat::Text => text,
@@ -94,20 +94,20 @@ impl LogFormat {
     }
 }
 
-/// Collects pieces of output to lines.
+/// Joins pieces of output to lines.
 #[derive(Debug, Default)]
 pub(crate) struct Lines(Vec<u8>);
 
-/// A line that is longer is shown in parts.
+/// Longer lines are split.
 const LONGEST_LINE: usize = 64 << 10;
 
 impl Lines {
-    /// Takes a piece; returns the lines that are complete.
+    /// Adds a piece. Returns the complete lines.
     pub(crate) fn add(&mut self, piece: &[u8]) -> String {
         self.0.extend_from_slice(piece);
         let whole = match self.0.iter().rposition(|byte| *byte == b'\n') {
             Some(at) => at + 1,
-            // Up to where the last letter begins: it may not have come whole.
+            // Split before the last character, which may be incomplete.
             None if self.0.len() > LONGEST_LINE => {
                 let last = self.0.len() - 4;
                 self.0[last..].iter().rposition(|byte| byte & 0xc0 != 0x80).map_or(last, |at| last + at)
@@ -124,7 +124,7 @@ impl Lines {
     }
 }
 
-/// Standard error of a server, in the form of its log.
+/// Standard error of a server, in its log format.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     format: LogFormat,
@@ -136,7 +136,7 @@ impl Log {
         Log { format, partial: Mutex::default() }
     }
 
-    /// Adds a line about a request; a log of plain text has none.
+    /// Logs a request. Text logs omit requests.
     pub(crate) fn request(&self, method: &str, outcome: &str, time: std::time::Duration) {
         if self.format == LogFormat::Json {
             let level = if outcome == "error" { Level::Warn } else { Level::Info };
@@ -144,7 +144,7 @@ impl Log {
         }
     }
 
-    /// Writes output of the program to standard error.
+    /// Writes program output to standard error.
     pub(crate) fn write(&self, text: &str) {
         let system = Real::new();
         if self.format == LogFormat::Text {
@@ -191,7 +191,7 @@ mod tests {
             r#"{"time":"1970-01-01T00:00:01.500Z","level":"info","run":"r","stream":"stderr","message":"d"}"#,
         ];
         assert_eq!(shown.lines().collect::<Vec<_>>(), expected);
-        // The output of a program has no levels.
+        // Program output has no levels.
         let shown = lines(0, None, None, Some(Stream::Out), "error: c");
         assert!(shown.contains(r#""level":"info","stream":"stdout""#), "{shown}");
     }

@@ -1,7 +1,7 @@
-//! The `harn` command: reads the command line and hands over to one file per command in `cmd/`.
+//! The `harn` command: parses the command line and calls one file per command in `cmd/`.
 //!
-//! Nothing here knows how programs work; `program.rs` is the one place that drives the crates below. Exit codes: 0
-//! success, 1 something failed, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM, or what the program asked for.
+//! Nothing here knows how programs run; `program.rs` is the only module that drives the crates below. Exit codes: 0
+//! success, 1 failure, 2 usage error, 130 stopped by Ctrl-C, 143 by SIGTERM, or the program's own exit code.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
@@ -51,11 +51,12 @@ fn main() {
     harn();
 }
 
-/// The first thread of a process has a stack of one or two MiB here: the command runs in one with what other systems give.
+/// The main thread has a stack of one or two MiB on Windows. The command runs on a thread with the stack size of other
+/// systems.
 #[cfg(windows)]
 fn main() {
     let main = std::thread::Builder::new().name("harn".to_owned()).stack_size(8 << 20).spawn(harn);
-    // It has told why it ended, if it panicked.
+    // A panic has already been reported.
     let _ = main.expect("a thread can be started").join();
     leave(1)
 }
@@ -139,10 +140,11 @@ fn harn() {
     leave(out::settle(code))
 }
 
-/// Ends the process. What it holds ends with it: the allocator need not give back every page first.
+/// Ends the process without freeing its memory first.
 #[cfg(unix)]
 fn leave(code: u8) -> ! {
-    // SAFETY: nothing is read or written any more: standard output is handed over, and standard error has no buffer.
+    // SAFETY: nothing is read or written after this point: standard output is flushed, and standard error is not
+    // buffered.
     unsafe { libc::_exit(i32::from(code)) }
 }
 

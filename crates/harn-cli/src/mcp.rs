@@ -1,6 +1,6 @@
-//! `harn serve mcp`: a program as a server of the Model Context Protocol. What the program offers and what it answers is the
-//! business of harn-runtime; here messages come and go, over standard input and output, one JSON-RPC message a line, or over HTTP
-//! (`http.rs`, for whom `guard.rs` lets in).
+//! `harn serve mcp`: serves a program as an MCP server. harn-runtime implements the server; this module transports
+//! messages, over standard input and output with one JSON-RPC message per line, or over HTTP (`http.rs`, with access
+//! control in `guard.rs`).
 
 mod guard;
 mod http;
@@ -29,13 +29,13 @@ use crate::json_rpc::{self, INVALID_REQUEST, PARSE_ERROR, Problem, Wire};
 use crate::logs::Log;
 use crate::program::{self, Prepared, Program, RunOptions};
 
-/// Requests that are answered at the same time. More of them wait.
+/// Maximum number of concurrent requests. Further ones wait.
 const AT_ONCE: usize = 256;
 
-/// How long requests may take to end when the client has gone.
+/// How long requests may take to end after the client disconnects.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The methods that metrics tell apart; other names are for the client to choose.
+/// The methods with their own label in metrics. Other names are chosen by clients.
 const METHODS: [&str; 12] = [
     "initialize",
     "ping",
@@ -51,7 +51,7 @@ const METHODS: [&str; 12] = [
     "tools/list",
 ];
 
-/// The world of the program: standard input and output belong to the protocol.
+/// The system of the program: standard input and output carry the protocol.
 struct ServerSystem {
     real: Real,
     log: Arc<Log>,
@@ -76,12 +76,12 @@ impl Layer for ServerSystem {
     }
 }
 
-/// A server whose requests are counted.
+/// A server whose requests are counted in the metrics.
 struct Counted {
     server: McpServer,
     health: Arc<Health>,
     log: Arc<Log>,
-    /// What its program has used so far.
+    /// The program's usage that is already counted.
     used: Cell<Usage>,
 }
 
@@ -95,14 +95,14 @@ impl Counted {
         };
         self.health.request_begins();
         let answer = self.server.answer(method, params).await;
-        // A tool that fails answers with a result that says so.
+        // A failed tool returns a result with `isError`.
         let fails = answer.as_ref().map_or(true, |answer| answer["isError"] == true);
         request.outcome = if fails { "error" } else { "ok" };
         answer
     }
 }
 
-/// A request that is being answered; it is counted when it is dropped, also when the client cancels it.
+/// A request in progress. It is counted when dropped, also if the client cancels it.
 struct CountedRequest<'a> {
     counted: &'a Counted,
     method: &'static str,
@@ -121,7 +121,7 @@ impl Drop for CountedRequest<'_> {
     }
 }
 
-/// Serves a program; gives the exit code.
+/// Serves a program. Returns the exit code.
 pub(crate) fn serve(args: &McpArgs) -> u8 {
     let settings = match args.transport {
         Transport::Http => Some(http::Settings::of(args).unwrap_or_else(|why| usage_error("serve", &why))),
@@ -176,7 +176,8 @@ pub(crate) fn serve(args: &McpArgs) -> u8 {
     }
 }
 
-/// What the server is called: as its package when it is the package's own program, otherwise as its file.
+/// Returns the name of the server: the package's name if the file is the package's main program, otherwise the file's
+/// name.
 fn name(file: &Path, program: &Program) -> String {
     let stem = file.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     match stem.as_str() {
@@ -185,7 +186,7 @@ fn name(file: &Path, program: &Program) -> String {
     }
 }
 
-/// Tells of a program that does not run; gives the exit code.
+/// Reports a program that does not run. Returns the exit code.
 fn told(end: program::End, log: &Log) -> u8 {
     match end.settle() {
         (code, Err(failure)) => {
@@ -247,11 +248,11 @@ async fn begin(instance: &Instance) -> harn_vm::Result<()> {
     Ok(())
 }
 
-/// What there is to do.
+/// An event of the server.
 enum Event {
-    /// The client has sent a line; nothing when it has gone.
+    /// A line of the client; `None` at the end of input.
     Line(Option<Result<String, Problem>>),
-    /// A request has ended. One that the client has cancelled has no answer.
+    /// The end of a request. A cancelled request has no response.
     Ended(Json, Option<Result<Json, harn_runtime::McpProblem>>),
     /// A signal.
     Stop,
@@ -259,7 +260,7 @@ enum Event {
 
 type Request<'a> = Pin<Box<dyn Future<Output = Event> + 'a>>;
 
-/// Requests that are being answered, and how to end each.
+/// The requests in progress, with a handle to cancel each.
 struct Running<'a> {
     server: &'a Counted,
     wire: &'a Wire,
@@ -268,7 +269,7 @@ struct Running<'a> {
     greeted: bool,
 }
 
-/// Answers requests until the client goes; gives the exit code.
+/// Serves requests until the client disconnects. Returns the exit code.
 async fn converse(server: &Counted, interrupt: &Interrupt) -> u8 {
     let (send, mut lines) = mpsc::channel(AT_ONCE);
     std::thread::spawn(move || json_rpc::lines().all(|line| send.blocking_send(line).is_ok()));
@@ -297,7 +298,7 @@ async fn converse(server: &Counted, interrupt: &Interrupt) -> u8 {
             return 0;
         }
     }
-    // The client has gone. What it has asked for may end, for a moment.
+    // The client has disconnected. Its requests may end within the grace period.
     let last = async {
         while let Some(event) = running.requests.next().await {
             if let Event::Ended(id, answer) = event
@@ -312,7 +313,7 @@ async fn converse(server: &Counted, interrupt: &Interrupt) -> u8 {
 }
 
 impl Running<'_> {
-    /// Takes a message.
+    /// Handles a message.
     fn take(&mut self, line: &str) {
         let message: Json = match serde_json::from_str(line) {
             Ok(message) => message,
@@ -323,7 +324,7 @@ impl Running<'_> {
         };
         let id = message.get("id").filter(|id| !id.is_null()).cloned();
         let Some(method) = message["method"].as_str() else {
-            // Nothing was asked of the client, so that an answer of it is for nobody.
+            // The server sends no requests, so responses of the client are ignored.
             if message.get("result").is_none() && message.get("error").is_none() {
                 let problem = Problem::new(INVALID_REQUEST, "a message needs a `method`");
                 self.wire.answer(&id.unwrap_or_default(), Err(problem));
@@ -364,7 +365,7 @@ impl Running<'_> {
         }));
     }
 
-    /// Sends an answer. When the program has ended in the middle of it: its exit code.
+    /// Sends a response. Returns the exit code if the program ended meanwhile.
     fn ended(&mut self, id: &Json, answer: Option<Result<Json, harn_runtime::McpProblem>>) -> Option<u8> {
         self.cancels.remove(&id.to_string());
         let answer = answer?;

@@ -1,4 +1,5 @@
-//! Memory after random work of every kind: a program that repeats it does not grow, and nothing is left when it has ended.
+//! Memory use after random work of all kinds: repetition does not increase it, and none remains after the program has
+//! ended.
 
 use std::cell::RefCell;
 use std::io;
@@ -8,7 +9,7 @@ use harn_system::{Layer, Memory, System};
 use harn_value::memory::{program_thread, used_by_thread};
 use harn_vm::{Source, block_on, load};
 
-/// Functions that leave nothing behind.
+/// Functions that do not leak memory.
 const WORK: &str = r#"
 gen fn count(n) { for i in 1 to n { emit "v".repeat(i) } }
 struct Point { x: int, y: int }
@@ -28,8 +29,8 @@ fn loops() { let s = agent_session_open("l"); for n in 1 to 3 { agent_loop("go",
 fn workers() { let w = spawn_agent({task: "One", node: {mode: "llm", model_policy: {provider: "mock"}}, wait: true}); close_agent(w); llm_mock_clear() }
 "#;
 
-/// Their names, without those that come once, at the beginning: workers leave snapshots in files, and a file of this system is
-/// memory; cycles of values are collected from 32 MiB on.
+/// Names of these functions, except those that run once at the start: workers store snapshots in files, which are in
+/// memory here, and cyclic values are only collected from 32 MiB on.
 const KINDS: [&str; 12] = [
     "lists",
     "closures",
@@ -45,14 +46,14 @@ const KINDS: [&str; 12] = [
     "loops",
 ];
 
-/// Bytes of lazily made tables and of buffers that grow by doubling.
+/// Bytes of lazily created tables and of buffers that grow by doubling.
 const TOLERANCE: isize = 64 << 10;
 
-/// Bytes that a round may add: counters and records of calls, a few hundred bytes each. A worker that stayed in memory would be
-/// 35 KiB, a conversation more.
+/// Maximum growth per round in bytes: counters and call records of a few hundred bytes each. A leaked worker would be
+/// 35 KiB, a leaked conversation more.
 const PER_ROUND: isize = 8 << 10;
 
-/// Notes the memory in use at each line that the program prints.
+/// Records the memory in use at each printed line.
 struct Scale {
     inner: Memory,
     seen: RefCell<Vec<isize>>,
@@ -69,7 +70,7 @@ impl Layer for Scale {
     }
 }
 
-/// Runs a program, and returns the memory in use at its lines.
+/// Runs a program, and returns the memory in use at each printed line.
 fn run(main: &str) -> Vec<isize> {
     let system = Rc::new(Scale { inner: Memory::new(), seen: RefCell::new(Vec::with_capacity(64)) });
     let vm = harn_runtime::vm_builder(system.clone()).build();
@@ -80,7 +81,7 @@ fn run(main: &str) -> Vec<isize> {
     system.seen.take()
 }
 
-/// A random selection of kinds, in random order.
+/// Returns a random selection of kinds in random order.
 fn selection(seed: u64) -> Vec<&'static str> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = move || {
@@ -96,7 +97,7 @@ fn selection(seed: u64) -> Vec<&'static str> {
 fn random_work_leaves_no_memory_behind() {
     program_thread();
     let every: String = KINDS.iter().map(|kind| format!("{kind}()\n")).collect();
-    // Tables that a process makes once.
+    // Create the tables that a process creates once.
     run(&format!("workers()\ncycles()\n{every}"));
     for seed in 1..=12 {
         let kinds = selection(seed);

@@ -1,5 +1,5 @@
-//! Standard output of the commands. What cannot be written is remembered, and turns success into failure
-//! when the command ends; only a reader that has gone away is no failure.
+//! Standard output of the commands. A write error is stored and turns success into failure when the command ends. A
+//! closed pipe is not a failure.
 
 #![expect(clippy::disallowed_methods, reason = "what the commands themselves write; it may be no text")]
 
@@ -24,12 +24,12 @@ impl Write for Out {
     }
 }
 
-/// Writes a text. A failure is told by [`settle`].
+/// Writes a string. [`settle`] reports errors.
 pub(crate) fn write(text: &str) {
     let _ = Out.write_all(text.as_bytes());
 }
 
-/// Keeps the first failure; gives one like it.
+/// Stores the first error. Returns a copy.
 fn remember(error: io::Error) -> io::Error {
     let again = io::Error::new(error.kind(), error.to_string());
     if error.kind() != io::ErrorKind::Interrupted {
@@ -38,7 +38,7 @@ fn remember(error: io::Error) -> io::Error {
     again
 }
 
-/// Hands over what was written; gives the exit code of the command that wanted to end with `code`.
+/// Flushes the output. Returns the exit code of a command that would end with `code`.
 pub(crate) fn settle(code: u8) -> u8 {
     let _ = Out.flush();
     let failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner).take();

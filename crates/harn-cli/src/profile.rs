@@ -1,4 +1,4 @@
-//! `harn run --profile`: where the time of a run goes.
+//! `harn run --profile`: measures the time of each stage of a run.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -9,33 +9,33 @@ use harn_system::{Real, System};
 use harn_value::json;
 use harn_vm::Vm;
 
-/// What a run does, one after the other.
+/// The stages of a run, in order.
 #[derive(Clone, Copy)]
 pub(crate) enum Stage {
-    /// Reads the text of the program.
+    /// Parse the program.
     Parse,
-    /// Looks for what cannot be right; imported modules are read for it.
+    /// Check the program and its imported modules.
     Check,
-    /// Makes code of it and of what it imports.
+    /// Compile the program and its imported modules.
     Compile,
-    /// Runs it.
+    /// Execute it.
     Run,
 }
 
 /// The names of the stages.
 const NAMES: [&str; 4] = ["parse", "check", "compile", "run"];
 
-/// The times of a run.
+/// The durations of a run's stages.
 pub(crate) struct Profile {
     times: [Cell<Duration>; NAMES.len()],
-    /// Told on standard error.
+    /// Whether they are printed on standard error.
     is_shown: bool,
-    /// Also written to this file, as JSON.
+    /// The JSON file that they are written to.
     file: Option<PathBuf>,
 }
 
 impl Profile {
-    /// The profile that options ask for.
+    /// Returns the profile that the options request.
     pub(crate) fn of(is_shown: bool, file: Option<PathBuf>) -> Option<Profile> {
         let file = file.filter(|path| !path.as_os_str().is_empty());
         (is_shown || file.is_some()).then(|| Profile { times: Default::default(), is_shown, file })

@@ -1,6 +1,6 @@
-//! `--health ADDR`: a listener for probes and metrics, in a thread of its own.
+//! `--health ADDR`: an HTTP listener for probes and metrics, on its own thread.
 //!
-//! It answers while the process works, and shows counts only: no names of runs, no arguments, no messages.
+//! It responds while the process works, and exposes only counts: no run IDs, arguments or messages.
 
 mod metrics;
 
@@ -20,13 +20,13 @@ use harn_value::{Data as Value, json};
 
 pub(crate) use metrics::{Metric, Metrics};
 
-/// How long the event loop may take until the process is not healthy any more.
+/// The process is unhealthy if its event loop is blocked for longer than this.
 const STALL: Duration = Duration::from_secs(30);
 
-/// The time between two signs of life of the event loop.
+/// Interval of the event loop's heartbeats.
 const TICK: Duration = Duration::from_secs(1);
 
-/// How long the store may take for an answer.
+/// Time limit for a response of the store.
 const SLOW: Duration = Duration::from_secs(2);
 
 const BUILD: Metric = Metric::gauge("harn_build_info", "Version of Harn.");
@@ -57,7 +57,7 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// What the programs of a machine have used.
+    /// Returns the usage of all programs of a VM.
     pub(crate) fn of(vm: &std::rc::Rc<harn_vm::Vm>) -> Usage {
         let totals = harn_runtime::model_totals(vm);
         Usage {
@@ -68,7 +68,7 @@ impl Usage {
         }
     }
 
-    /// Reads what [`Usage::data`] has written.
+    /// Reads the output of [`Usage::data`].
     pub(crate) fn from_data(data: &Value) -> Usage {
         let count = |key: &str| data[key].as_i64().unwrap_or(0);
         Usage {
@@ -105,11 +105,11 @@ impl Usage {
     }
 }
 
-/// What the process reports.
+/// The health state of the process.
 pub(crate) struct Health {
-    /// When the event loop ran last, by the monotonic clock; 0 for a process without one.
+    /// Monotonic time of the event loop's last heartbeat in milliseconds; 0 for a process without an event loop.
     alive_ms: AtomicU64,
-    /// Why the process takes no work; empty when it does.
+    /// Why the process does not accept work; empty if it does.
     not_ready: Mutex<String>,
     metrics: Mutex<Metrics>,
     store: Option<Arc<dyn Store>>,
@@ -124,7 +124,7 @@ fn monotonic_ms() -> u64 {
 }
 
 impl Health {
-    /// A process that starts.
+    /// Creates the state of a process that is starting.
     pub(crate) fn new(store: Option<Arc<dyn Store>>) -> Arc<Health> {
         let mut metrics = Metrics::default();
         metrics.set(BUILD, &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
@@ -137,12 +137,12 @@ impl Health {
         })
     }
 
-    /// Records that the event loop runs.
+    /// Records a heartbeat of the event loop.
     fn tick(&self) {
         self.alive_ms.store(monotonic_ms().max(1), Ordering::Relaxed);
     }
 
-    /// Records it once a second, on the event loop that runs now.
+    /// Starts a task on the current event loop that records a heartbeat every second.
     pub(crate) fn watch_event_loop(self: &Arc<Health>) {
         let health = Arc::downgrade(self);
         harn_vm::spawn(async move {
@@ -154,22 +154,22 @@ impl Health {
         });
     }
 
-    /// Says that the process takes work.
+    /// Marks the process as ready.
     pub(crate) fn ready(&self) {
         lock(&self.not_ready).clear();
     }
 
-    /// Says why the process takes no work.
+    /// Marks the process as not ready, with the reason.
     pub(crate) fn not_ready(&self, why: &str) {
         why.clone_into(&mut lock(&self.not_ready));
     }
 
-    /// Changes the metrics.
+    /// Updates the metrics.
     pub(crate) fn metrics(&self, change: impl FnOnce(&mut Metrics)) {
         change(&mut lock(&self.metrics));
     }
 
-    /// Adds model calls.
+    /// Adds model usage.
     pub(crate) fn used(&self, usage: Usage) {
         self.metrics(|metrics| {
             metrics.add(CALLS, &[], usage.calls as f64);
@@ -179,12 +179,12 @@ impl Health {
         });
     }
 
-    /// Counts a request that begins.
+    /// Records the start of a request.
     pub(crate) fn request_begins(&self) {
         self.metrics(|metrics| metrics.add(IN_PROGRESS, &[], 1.0));
     }
 
-    /// Counts a request that has ended after some time. `outcome` is `ok`, `error` or `cancelled`.
+    /// Records the end of a request with its duration. `outcome` is `ok`, `error` or `cancelled`.
     pub(crate) fn request_ends(&self, method: &str, outcome: &str, time: Duration) {
         self.metrics(|metrics| {
             metrics.add(IN_PROGRESS, &[], -1.0);
@@ -193,7 +193,7 @@ impl Health {
         });
     }
 
-    /// Listens on an address, and answers until the process ends. Returns the address.
+    /// Listens on an address, and serves requests until the process ends. Returns the bound address.
     ///
     /// # Errors
     /// The address cannot be used.
@@ -220,7 +220,7 @@ impl Health {
         Ok(bound)
     }
 
-    /// The figures of the store; `None` if it does not answer.
+    /// Returns the statistics of the store; `None` if it does not respond.
     #[expect(clippy::disallowed_methods, reason = "the listener has an event loop of its own")]
     async fn stats(&self) -> Option<StoreStats> {
         let asked = self.store.as_ref()?.stats(Real::new().now_ms());

@@ -1,38 +1,38 @@
-//! Who may ask a server that is reached over HTTP: whoever has its key or signs what is sent; and no page of a browser that a name
-//! has led to this machine.
+//! Access control of a server over HTTP: clients need its key or sign their requests. Without both, requests of browser
+//! pages through DNS rebinding are rejected.
 
 use std::net::IpAddr;
 
 use axum::http::{HeaderMap, StatusCode, header};
 use harn_runtime::{constant_time_equal, hmac_sha256};
 
-/// How old, or how far ahead, a signed request may be.
+/// Maximum difference between the time of a signed request and now.
 const MAX_AGE_SECS: i64 = 300;
 
-/// The time at which a request was signed, in seconds since 1970.
+/// Header with the time at which a request was signed, in seconds since 1970.
 const TIMESTAMP: &str = "x-harn-timestamp";
 
-/// The signature of a request: `sha256=` and the digits of an HMAC.
+/// Header with the signature of a request: `sha256=` and a hexadecimal HMAC.
 const SIGNATURE: &str = "x-harn-signature";
 
-/// What is asked of those who ask. It has no `Debug`, so that no key comes into a text.
+/// The required credentials. The type has no `Debug`, so that keys cannot appear in messages.
 pub(super) struct Guard {
     key: Option<String>,
     secret: Option<String>,
 }
 
-/// Why a request is refused.
+/// The reason for rejecting a request.
 pub(super) type Refusal = (StatusCode, &'static str);
 
-/// The refusal of those who are not known: the same for a key that is missing and one that is wrong.
+/// The rejection of unauthenticated requests. A missing key and a wrong one have the same response.
 pub(super) const UNKNOWN: Refusal = (StatusCode::UNAUTHORIZED, "a valid key or signature is needed");
 
-/// How somebody comes in.
+/// How a request was admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Admitted {
-    /// Nobody is kept out, or there is a key.
+    /// No credentials are required, or the key is correct.
     AtOnce,
-    /// When the signature fits what is sent.
+    /// Only if the signature matches the body.
     BySignature,
 }
 
@@ -41,10 +41,10 @@ impl Guard {
         Guard { key, secret }
     }
 
-    /// Lets a request in by its headers.
+    /// Checks the headers of a request.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for the rejection.
     pub(super) fn admit(&self, headers: &HeaderMap) -> Result<Admitted, Refusal> {
         if self.key.is_none() && self.secret.is_none() {
             return self.is_asked_for(headers).map(|()| Admitted::AtOnce);
@@ -66,7 +66,7 @@ impl Guard {
         given.is_some_and(|given| constant_time_equal(given.as_bytes(), key.as_bytes()))
     }
 
-    /// Whether a request has a fresh signature of its method, path and body; `now` is in seconds.
+    /// Whether a request has a recent signature of its method, path and body. `now` is in seconds.
     pub(super) fn is_signed(&self, headers: &HeaderMap, request: (&str, &str, &[u8]), now: i64) -> bool {
         let Some(secret) = &self.secret else { return false };
         let (Some(at), Some(given)) = (text(headers, TIMESTAMP), text(headers, SIGNATURE)) else {
@@ -77,7 +77,8 @@ impl Guard {
         is_fresh && constant_time_equal(given.as_bytes(), expected.as_bytes())
     }
 
-    /// A server without a key is asked by names of this machine only: a page elsewhere can make another one lead here.
+    /// Without credentials, the `Host` header must name this machine. Otherwise a page could reach the server through
+    /// DNS rebinding.
     fn is_asked_for(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let host = text(headers, header::HOST.as_str()).unwrap_or_default();
         if !is_of_this_machine(host) {
@@ -95,7 +96,7 @@ impl Guard {
     }
 }
 
-/// The signature of a request: an HMAC with SHA-256 of its time, method, path and body, a line feed between each.
+/// Returns the signature of a request: an HMAC-SHA256 of its time, method, path and body, separated by line feeds.
 fn signature(secret: &str, at: &str, (method, path, body): (&str, &str, &[u8])) -> String {
     let message = [format!("{at}\n{method}\n{path}\n").as_bytes(), body].concat();
     let digits = hmac_sha256(secret.as_bytes(), &message).map(|byte| format!("{byte:02x}"));

@@ -1,5 +1,5 @@
-//! `harn serve mcp --transport http`: each message is a POST, and its answer is JSON. A thread takes the requests; what the program
-//! has to say to them is asked on the thread of the program.
+//! `harn serve mcp --transport http`: each message is a POST request with a JSON response. A separate thread accepts
+//! the requests; they are processed on the program's thread.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -24,32 +24,32 @@ use super::{AT_ONCE, Counted, GRACE};
 use crate::args::McpArgs;
 use crate::json_rpc::{INVALID_REQUEST, PARSE_ERROR, Problem, answer_text};
 
-/// The largest message of a client: 64 MiB.
+/// Maximum size of a message: 64 MiB.
 const MAX_BODY: usize = 64 << 20;
 
-/// The largest card: 1 MiB.
+/// Maximum size of a server card: 1 MiB.
 const MAX_CARD: u64 = 1 << 20;
 
-/// Conversations that are kept; when there are more, the oldest has to begin anew.
+/// Maximum number of sessions. When it is exceeded, the oldest one must be initialized again.
 const MAX_SESSIONS: usize = 4096;
 
-/// Where the card of the server is.
+/// Path of the server card.
 const CARD: &str = "/.well-known/mcp.json";
 
-/// The header with the name of a conversation.
+/// Header with the session ID.
 const SESSION: &str = "mcp-session-id";
 
-/// The header with the revision of the protocol.
+/// Header with the protocol version.
 const REVISION: &str = "mcp-protocol-version";
 
-/// A server that listens.
+/// A server that is listening.
 pub(super) struct Listener {
     #[expect(clippy::disallowed_types, reason = "this is a server: it listens")]
     socket: std::net::TcpListener,
     app: App,
 }
 
-/// What a server is given.
+/// The settings of a server.
 pub(super) struct Settings {
     address: String,
     path: String,
@@ -59,10 +59,10 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// What the command line and the environment say.
+    /// Returns the settings on the command line and in the environment.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A setting is invalid.
     pub(super) fn of(args: &McpArgs) -> Result<Settings, String> {
         let set = |text: Option<String>, name: &str| match text {
             Some(text) if text.trim().is_empty() => Err(format!("{name} must not be empty")),
@@ -84,10 +84,10 @@ impl Settings {
         })
     }
 
-    /// Listens.
+    /// Starts to listen.
     ///
     /// # Errors
-    /// The address cannot be listened on, or others than this machine would reach the server without a key.
+    /// The address cannot be used, or it is reachable from other machines and no key is set.
     #[expect(clippy::disallowed_types, reason = "this is a server: it listens")]
     pub(super) fn listen(self) -> Result<Listener, String> {
         let failed = |error: std::io::Error| format!("cannot listen on {}: {error}", self.address);
@@ -105,7 +105,7 @@ impl Settings {
     }
 }
 
-/// The text of a card.
+/// Reads a server card.
 fn card(path: &std::path::Path) -> Result<String, String> {
     let wrong = |why: String| format!("--card: {}: {why}", path.display());
     let bytes = Real::new().read(path, MAX_CARD).map_err(|error| wrong(error.to_string()))?;
@@ -116,7 +116,7 @@ fn card(path: &std::path::Path) -> Result<String, String> {
     }
 }
 
-/// What all requests share.
+/// The state shared by all requests.
 struct App {
     guard: Guard,
     address: SocketAddr,
@@ -124,25 +124,25 @@ struct App {
     card: Option<String>,
 }
 
-/// A message that came, and who waits for what is said to it.
+/// A received message, and the channel for its response.
 struct Incoming {
     session: Option<String>,
-    /// Nothing when the client says goodbye.
+    /// `None` if the client ends the session.
     message: Option<Json>,
     reply: oneshot::Sender<Reply>,
 }
 
-/// What is said to a message.
+/// The response to a message.
 enum Reply {
-    /// An answer of the protocol; one that begins a conversation names it.
+    /// A response of the protocol, with the session ID if it starts a session.
     Answer(StatusCode, String, Option<String>),
-    /// There is nothing to say.
+    /// No body.
     Nothing(StatusCode),
 }
 
 type Shared = State<Arc<(App, mpsc::Sender<Incoming>)>>;
 
-/// Answers requests until a signal comes or the program ends; gives the exit code.
+/// Serves requests until a signal arrives or the program ends. Returns the exit code.
 pub(super) async fn converse(server: &Counted, listener: Listener, interrupt: &Interrupt) -> u8 {
     let Listener { socket, app } = listener;
     let (address, path) = (app.address, app.path.clone());
@@ -167,7 +167,7 @@ pub(super) async fn converse(server: &Counted, listener: Listener, interrupt: &I
             },
         }
     };
-    // Answers that were given are still to be sent.
+    // Pending responses are still sent.
     drop((stop, room, incoming));
     match Real::new().within(GRACE, ended).await {
         Some(Ok(Err(why))) => {
@@ -178,7 +178,7 @@ pub(super) async fn converse(server: &Counted, listener: Listener, interrupt: &I
     }
 }
 
-/// Takes requests until `stopped`.
+/// Accepts requests until `stopped`.
 #[expect(clippy::disallowed_types, reason = "this is a server: it listens")]
 fn listen(
     socket: std::net::TcpListener,
@@ -200,7 +200,7 @@ fn listen(
     })
 }
 
-/// The card says what the server is: it is for those who have no key yet.
+/// The card describes the server to clients that have no key yet.
 async fn show_card(State(shared): Shared) -> Response {
     match &shared.0.card {
         Some(card) => json_response(StatusCode::OK, card.clone()),
@@ -212,7 +212,7 @@ fn json_response(status: StatusCode, body: String) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-/// A refusal in the form of the protocol.
+/// Returns a rejection as a JSON-RPC error.
 fn refusal(status: StatusCode, why: &str) -> Response {
     let body = answer_text(&Json::Null, Err(Problem::new(INVALID_REQUEST, why)));
     let mut response = json_response(status, body);
@@ -225,7 +225,7 @@ fn refusal(status: StatusCode, why: &str) -> Response {
 async fn message(State(shared): Shared, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let (guard, headers, method) = (&shared.0.guard, head.headers, head.method);
-    // Nothing is read for somebody who is not let in.
+    // Reject unauthenticated requests before reading the body.
     let by = match guard.admit(&headers) {
         Ok(by) => by,
         Err((status, why)) => return refusal(status, why),
@@ -271,7 +271,7 @@ async fn message(State(shared): Shared, request: Request) -> Response {
     }
 }
 
-/// The message of a request, or why there is none.
+/// Parses the message of a request. The error is the response.
 fn read(given: &impl Fn(&str) -> Option<String>, body: &[u8]) -> Result<Json, Box<Response>> {
     let kind = given(header::CONTENT_TYPE.as_str()).unwrap_or_default();
     if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
@@ -288,7 +288,7 @@ fn read(given: &impl Fn(&str) -> Option<String>, body: &[u8]) -> Result<Json, Bo
     })
 }
 
-/// A request that has ended. One that the client has cancelled has no answer.
+/// A completed request. A cancelled request has no response.
 struct Ended {
     key: (String, String),
     id: Json,
@@ -297,12 +297,12 @@ struct Ended {
     reply: oneshot::Sender<Reply>,
 }
 
-/// The conversations, and the requests that are being answered with how to end each.
+/// The sessions, and the requests in progress with a handle to cancel each.
 struct Room<'a> {
     server: &'a Counted,
     requests: FuturesUnordered<std::pin::Pin<Box<dyn Future<Output = Ended> + 'a>>>,
     cancels: BTreeMap<(String, String), oneshot::Sender<()>>,
-    /// The oldest first.
+    /// Oldest first.
     sessions: VecDeque<String>,
 }
 
@@ -312,7 +312,7 @@ impl<'a> Room<'a> {
         Room { server, requests, cancels, sessions: VecDeque::new() }
     }
 
-    /// Takes a message.
+    /// Handles a message.
     fn take(&mut self, incoming: Incoming) {
         let Incoming { session, message, reply } = incoming;
         let refuse = |reply: oneshot::Sender<Reply>, status, id: &Json, why: &str| {
@@ -348,7 +348,7 @@ impl<'a> Room<'a> {
             return drop(reply.send(Reply::Nothing(StatusCode::NO_CONTENT)));
         };
         let Some(method) = method else {
-            // Nothing was asked of the client, so that an answer of it is for nobody.
+            // The server sends no requests, so responses of the client are ignored.
             if message.get("result").is_some() || message.get("error").is_some() {
                 return drop(reply.send(Reply::Nothing(StatusCode::ACCEPTED)));
             }
@@ -383,7 +383,7 @@ impl<'a> Room<'a> {
         }));
     }
 
-    /// Begins a conversation; gives its name, which nobody can guess.
+    /// Starts a session. Returns its ID, which cannot be guessed.
     fn begin(&mut self) -> String {
         if self.sessions.len() == MAX_SESSIONS
             && let Some(oldest) = self.sessions.front().cloned()
@@ -397,7 +397,7 @@ impl<'a> Room<'a> {
         name
     }
 
-    /// Ends a conversation, and what it has asked for.
+    /// Ends a session and cancels its requests.
     fn leave(&mut self, session: &str) {
         self.sessions.retain(|known| known != session);
         let keys: Vec<_> = self.cancels.keys().filter(|(of, _)| of == session).cloned().collect();
@@ -406,7 +406,7 @@ impl<'a> Room<'a> {
         }
     }
 
-    /// Sends an answer. When the program has ended in the middle of it: its exit code.
+    /// Sends a response. Returns the exit code if the program ended meanwhile.
     fn ended(&mut self, ended: Ended) -> Option<u8> {
         let Ended { key, id, answer, begins, reply } = ended;
         self.cancels.remove(&key);
@@ -420,7 +420,7 @@ impl<'a> Room<'a> {
         let session = (begins && answer.is_ok()).then_some(key.0);
         let code = answer.as_ref().err().and_then(|problem| problem.exit);
         let body = answer_text(&id, answer.map_err(|problem| Problem::new(problem.code, problem.message)));
-        // A client that has gone away wants no answer.
+        // The client may be gone.
         drop(reply.send(Reply::Answer(StatusCode::OK, body, session)));
         code.map(|code| code.clamp(0, 255) as u8)
     }
