@@ -48,7 +48,7 @@ fn next_line(input: &mut impl BufRead, most: u64) -> Option<Result<String, Probl
     }
 }
 
-/// Skips part of the rest of a line. Returns whether the end of the line or of the input was reached.
+/// Skips part of an oversized line. Returns whether the end of the line or of the input was reached.
 fn skip(input: &mut impl BufRead) -> io::Result<bool> {
     let piece = input.fill_buf()?;
     let end = piece.iter().position(|byte| *byte == b'\n');

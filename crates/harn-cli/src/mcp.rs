@@ -365,7 +365,7 @@ impl Running<'_> {
         }));
     }
 
-    /// Sends a response. Returns the exit code if the program ended meanwhile.
+    /// Sends a response. Returns the exit code if the program called `exit` during the request.
     fn ended(&mut self, id: &Json, answer: Option<Result<Json, harn_runtime::McpProblem>>) -> Option<u8> {
         self.cancels.remove(&id.to_string());
         let answer = answer?;

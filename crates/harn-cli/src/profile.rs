@@ -41,7 +41,7 @@ impl Profile {
         (is_shown || file.is_some()).then(|| Profile { times: Default::default(), is_shown, file })
     }
 
-    /// Does something, and measures it when there is a profile.
+    /// Runs `work`, and measures its duration if there is a profile.
     pub(crate) fn time<T>(profile: Option<&Profile>, stage: Stage, work: impl FnOnce() -> T) -> T {
         let Some(profile) = profile else { return work() };
         let clock = Real::new();
@@ -51,16 +51,16 @@ impl Profile {
         done
     }
 
-    /// Adds to the time of a stage.
+    /// Adds to the duration of a stage.
     pub(crate) fn add(&self, stage: Stage, time: Duration) {
         let sum = &self.times[stage as usize];
         sum.set(sum.get() + time);
     }
 
-    /// Tells the times of a run that is over.
+    /// Reports the durations of a completed run.
     ///
     /// # Errors
-    /// Why the file cannot be written.
+    /// The file cannot be written.
     pub(crate) fn tell(&self, program: &str, vm: &Rc<Vm>) -> Result<(), String> {
         let models = harn_runtime::attempts_total(vm);
         let (tools, tools_ms) = harn_runtime::tools_total(vm);

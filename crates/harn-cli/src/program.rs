@@ -1,4 +1,4 @@
-//! Programs from text to end: the one place that drives the crates below.
+//! Loading and running programs. This module alone drives the crates below.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -21,64 +21,64 @@ use crate::report::Problem;
 use crate::signal;
 use crate::surroundings::with_task;
 
-/// How inline code is named in messages.
+/// The name of inline code in messages.
 const INLINE: &str = "<inline>";
 
-/// What stands before inline code, which is the body of a pipeline.
+/// The code inserted before inline code to make it the body of a pipeline.
 const INLINE_HEAD: &str = "pipeline main(task) { ";
 
-/// A program that was read but not yet looked at.
+/// A program whose source was read but not checked.
 pub(crate) struct Program {
     source: Source,
-    /// The text as the user wrote it.
+    /// The source as the user wrote it.
     file: Arc<SourceFile>,
-    /// Where [`INLINE_HEAD`] was put in.
+    /// Offset at which [`INLINE_HEAD`] was inserted.
     head: Option<u32>,
-    /// The value of the last expression is printed: inline code without a `return`.
+    /// Whether the value of the last expression is printed: inline code without a `return`.
     shows: bool,
 }
 
-/// Who hears of what happens in a run, by the type of an event and its fields.
+/// An observer of a run's events. It receives the type of an event and its fields.
 pub(crate) type Witness = Box<dyn Fn(&str, harn_value::Data)>;
 
-/// What a program is given.
+/// The settings of a run.
 #[derive(Default)]
 pub(crate) struct RunOptions {
     /// The list `argv`.
     pub(crate) argv: Vec<String>,
-    /// The text of the task.
+    /// The task of the program.
     pub(crate) task: Option<String>,
-    /// The pipeline that runs in place of the usual one.
+    /// The pipeline to run instead of the default one.
     pub(crate) entry: Option<String>,
-    /// Folders of skills that come before all others.
+    /// Directories of skills that take precedence over all others.
     pub(crate) skills: Vec<PathBuf>,
-    /// Where model calls are answered from, and what of them is kept.
+    /// The source of model replies, and the recording of model calls.
     pub(crate) traffic: ModelTraffic,
-    /// Which builtins it may call.
+    /// The builtins that the program may call.
     pub(crate) names: Option<harn_vm::Names>,
-    /// How much it may do outside of itself; files lie below the working directory and the project then.
+    /// The sandbox level. With one, file access is limited to the working directory and the project.
     pub(crate) sandbox: Option<Level>,
-    /// Ends with a summary of the model calls on standard error.
+    /// Whether to print a summary of model calls on standard error at the end.
     pub(crate) trace: bool,
-    /// Measures where the time goes.
+    /// Measures the duration of each stage.
     pub(crate) profile: Option<Profile>,
-    /// Keeps or follows a journal; it is the system of the run as well.
+    /// Records or replays a journal. It is also the system of the run.
     pub(crate) journal: Option<Journal>,
-    /// Sees every statement before it runs.
+    /// Is called before every statement.
     pub(crate) observer: Option<Rc<dyn harn_vm::Observer>>,
-    /// Hears of model calls, calls of tools and hooks.
+    /// Receives events of model calls, tool calls and hooks.
     pub(crate) witness: Option<Witness>,
-    /// Which time the program begins, if it may begin anew; then [`End::Anew`] is to be looked for.
+    /// The generation of a program that may use `continue_as_new`. The caller must handle [`End::Anew`].
     pub(crate) generation: Option<Generation>,
-    /// Makes the run a rehearsal without models: this sees every call.
+    /// Makes the run a dry run without models, and receives every call.
     pub(crate) watch: Option<Box<dyn FnMut(harn_runtime::SentCall)>>,
-    /// Gets what the run has used when it has ended.
+    /// Receives the usage at the end of the run.
     pub(crate) usage: Rc<std::cell::Cell<crate::health::Usage>>,
-    /// A task that failed and was not awaited, or that still runs at the end, fails the program.
+    /// Whether the program fails if a task failed without being awaited or still runs at the end.
     pub(crate) tasks_must_end: bool,
 }
 
-/// Looks for a `return` of the program itself, whose value is an exit code.
+/// Searches for a `return` at the top level of the program, whose value is an exit code.
 struct Returns(bool);
 
 impl Returns {
@@ -108,14 +108,14 @@ pub(crate) enum End {
         err: Option<String>,
         /// The result.
         value: Value,
-        /// It called `exit`.
+        /// Whether it called `exit`.
         exit: bool,
-        /// The program is an expression from the command line, whose value is its output and no exit code.
+        /// Whether the program is an expression from the command line: its value is printed and is not an exit code.
         shown: bool,
     },
-    /// It has handed this over, and is to begin anew with it.
+    /// It continues as new with this state.
     Anew(harn_value::Data),
-    /// It was not run.
+    /// It was not run because of these problems.
     Refused(Vec<Problem>),
     /// An uncaught error.
     Failed(Box<Problem>),
@@ -123,18 +123,18 @@ pub(crate) enum End {
     Stopped,
 }
 
-/// Why a program did not end well.
+/// Why a program failed.
 pub(crate) struct Failure {
-    /// A word for tools.
+    /// An error code for tools.
     pub(crate) code: &'static str,
-    /// The message, for people and tools.
+    /// The message, for users and tools.
     pub(crate) message: String,
-    /// What was found, or the error.
+    /// The findings or the error.
     pub(crate) problems: Vec<Problem>,
 }
 
 impl Failure {
-    /// What people see; nothing for an interruption, which they asked for.
+    /// Formats the failure for users. An interruption, which the user requested, has no message.
     pub(crate) fn draw(&self, colour: bool) -> String {
         match self.code {
             "stopped" => String::new(),
@@ -143,14 +143,14 @@ impl Failure {
         }
     }
 
-    /// The problems for tools.
+    /// Returns the problems as JSON.
     pub(crate) fn details(&self) -> harn_value::Data {
         self.problems.iter().map(Problem::json).collect::<Vec<_>>().into()
     }
 }
 
 impl End {
-    /// The exit code, and the result or why there is none.
+    /// Returns the exit code, and the result or the failure.
     pub(crate) fn settle(self) -> (u8, Result<Value, Failure>) {
         let failure = |code, message, problems| Err(Failure { code, message, problems });
         match self {
@@ -169,7 +169,7 @@ impl End {
     }
 }
 
-/// Reads a source, which may come through a pipe, up to the largest that is compiled.
+/// Reads a source, possibly from a pipe, up to the maximum size of a program.
 fn read_source(from: impl std::io::Read) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(harn_vm::MAX_SOURCE + 1).read_to_end(&mut bytes)?;
@@ -182,7 +182,7 @@ fn read_source(from: impl std::io::Read) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads a text, from standard input for `-`.
+/// Reads a file, or standard input for `-`.
 ///
 /// # Errors
 /// `Error reading <path>: <reason>`
@@ -202,7 +202,7 @@ pub(crate) fn read_text(path: &Path) -> Result<String, String> {
     })
 }
 
-/// The same, in words that go behind `error: `.
+/// Reads a file, or standard input for `-`, with an error message that follows `error: `.
 ///
 /// # Errors
 /// `cannot read <path>: <reason>`
@@ -210,9 +210,9 @@ pub(crate) fn source_text(path: &Path) -> Result<String, String> {
     read_text(path).map_err(|text| text.replacen("Error reading", "cannot read", 1))
 }
 
-/// A span of inline code with its head at `at` as one of the code that was given, which is `end` bytes long.
+/// Converts a span of inline code with its head at `at` to one of the user's code, which is `end` bytes long.
 fn without_head(span: Span, at: u32, end: u32) -> Span {
-    // Behind imports there is a separator.
+    // There is a separator after imports.
     let head = INLINE_HEAD.len() as u32 + u32::from(at > 0);
     let back = |offset: u32| if offset > at { offset.saturating_sub(head).max(at).min(end) } else { offset };
     Span::new(back(span.start), back(span.end))
@@ -227,7 +227,7 @@ impl Program {
         Ok(Program::of(path, read_text(path)?))
     }
 
-    /// The program with the text of a file.
+    /// Creates a program from the content of a file.
     pub(crate) fn of(path: &Path, text: String) -> Program {
         let name = path.display().to_string();
         let dir = path.parent().map(Path::to_owned).unwrap_or_default();
@@ -239,13 +239,14 @@ impl Program {
         }
     }
 
-    /// Takes inline code: the body of a pipeline, behind the imports it may begin with.
+    /// Creates a program from inline code: the body of a pipeline, optionally preceded by imports.
     pub(crate) fn inline(code: String) -> Program {
         let file = Arc::new(SourceFile::new(INLINE, code.clone()));
         let parsed = harn_syntax::parse(&code);
         let whole = !parsed.errors.is_empty() || parsed.program.pipelines().next().is_some();
         let (text, head) = if whole {
-            // Errors are best told about the text as it is; and what has a pipeline is a program already.
+            // Syntax errors are reported for the unchanged code, and code with a pipeline is already a complete
+            // program.
             (code, None)
         } else {
             let imports = parsed.program.imports().map(|import| import.span.end).max().unwrap_or(0) as usize;
@@ -263,12 +264,12 @@ impl Program {
         Program { source: Source { name: INLINE.to_owned(), text, dir: PathBuf::new() }, file, head, shows }
     }
 
-    /// A span of the text that runs as one of the text the user wrote.
+    /// Converts a span of the executed source to one of the user's source.
     fn original(&self, span: Span) -> Span {
         self.head.map_or(span, |at| without_head(span, at, self.file.text().len() as u32))
     }
 
-    /// A diagnostic about the text that runs as a problem of the text the user wrote.
+    /// Converts a diagnostic about the executed source to a problem of the user's source.
     fn problem(&self, mut diagnostic: Diagnostic, plain: String) -> Problem {
         diagnostic.span = diagnostic.span.map(|span| self.original(span));
         for (span, _) in &mut diagnostic.labels {
@@ -278,7 +279,7 @@ impl Program {
         Problem { diagnostic, file: Some(self.file.clone()), plain, calls: Vec::new(), category: None }
     }
 
-    /// How the program ended, by what the machine says.
+    /// Converts the outcome of the VM.
     pub(crate) fn end(&self, vm: &Vm, outcome: &harn_vm::Outcome) -> End {
         let (code, err) = outcome.exit_code();
         match &outcome.result {
@@ -301,12 +302,12 @@ impl Program {
         }
     }
 
-    /// Its name in messages.
+    /// Returns the name of the program in messages.
     pub(crate) fn name(&self) -> &str {
         &self.source.name
     }
 
-    /// The calls of builtins that are `wanted`.
+    /// Returns the calls of `wanted` builtins.
     ///
     /// # Errors
     /// The syntax errors.
@@ -317,28 +318,28 @@ impl Program {
         Ok(harn_check::call_sites(&*self.parse()?, wanted))
     }
 
-    /// The line and column where the user wrote what the program has at a place.
+    /// Returns the line and column in the user's source.
     pub(crate) fn line_column(&self, span: Span) -> (usize, usize) {
         self.file.line_column(self.original(span).start)
     }
 
-    /// Its text.
+    /// Returns the source.
     pub(crate) fn text(&self) -> &str {
         &self.source.text
     }
 
-    /// The folder that imports and templates start from.
+    /// Returns the directory that imports and template paths are relative to.
     pub(crate) fn dir(&self) -> &Path {
         &self.source.dir
     }
 
-    /// Everything that can be said without running: all syntax errors; or else the findings of the checker, what forbids
-    /// to compile the program, and what is wrong with imports and templates.
+    /// Returns all syntax errors; or, if there are none, the findings of the checker, compile errors, and problems of
+    /// imports and templates.
     pub(crate) fn check(&self, settings: &Settings, quiet: &Quiet) -> Vec<Problem> {
         self.check_on(&bare_vm(), settings, &Real::new(), quiet)
     }
 
-    /// The same with a machine at hand, and with the files of a system.
+    /// Checks with the given VM and file system, like `check`.
     pub(crate) fn check_on(
         &self,
         vm: &Vm,
@@ -356,10 +357,10 @@ impl Program {
                 problem.diagnostic.severity = Severity::Error;
             }
         }
-        // The project may ask for more of `harn lint`.
+        // Stricter project settings apply only to `harn lint`.
         let rules = Settings { complexity_threshold: None, require_file_header: false, ..settings.clone() };
         self.add_rules(&tree, &world(&Names(vm), system), &rules, &mut problems);
-        // How a file is laid out is for `harn fmt --check` to say.
+        // The layout is checked by `harn fmt --check`.
         problems.retain(|problem| !harn_check::LAYOUT_RULES.contains(&problem.diagnostic.code));
         if settings.strict_types {
             problems.retain(|problem| problem.diagnostic.code != "untyped-dict-access");
@@ -379,7 +380,7 @@ impl Program {
         problems
     }
 
-    /// Removes the fixes that may change the meaning of this file.
+    /// Removes fixes that may change the meaning of this file.
     fn withdraw_unproven(
         &self,
         tree: &harn_syntax::ast::Program,
@@ -395,7 +396,7 @@ impl Program {
         problem.file.as_ref().is_none_or(|file| file.name() == self.source.name)
     }
 
-    /// Returns the text with all fixes of `found` that keep the meaning together, and how many they are.
+    /// Returns the source with all fixes of `found` that together preserve its meaning, and their number.
     pub(crate) fn fixed(&self, found: &[Problem]) -> Option<(String, usize)> {
         let tree = self.parse().ok()?;
         let vm = bare_vm();
@@ -406,7 +407,7 @@ impl Program {
         (!fixes.is_empty()).then(|| (harn_front::apply_edits(&self.source.text, &edits), fixes.len()))
     }
 
-    /// What it is made of besides its own file.
+    /// Returns the modules and assets of the program.
     ///
     /// # Errors
     /// The syntax errors.
@@ -416,7 +417,7 @@ impl Program {
         Ok(harn_check::bundle_of(&self.checked(&tree), &world(&Names(&vm), &system), settings))
     }
 
-    /// Where the invariants of its functions do not hold.
+    /// Returns the violations of its functions' invariants.
     ///
     /// # Errors
     /// The syntax errors.
@@ -426,12 +427,12 @@ impl Program {
         Ok(harn_check::check_invariants(&self.checked(&tree), &world(&Names(&vm), &system)))
     }
 
-    /// Whether it declares a function, tool or pipeline of this name.
+    /// Whether it declares a function, tool or pipeline with this name.
     pub(crate) fn has_handler(&self, name: &str) -> bool {
         harn_check::has_handler(&harn_syntax::parse(&self.source.text).program, name)
     }
 
-    /// A finding of the checker, which may be about another file.
+    /// Converts a finding of the checker, which may be about another file.
     pub(crate) fn of_located(&self, located: harn_check::Located) -> Problem {
         match &located.file {
             None => self.problem(located.diagnostic.clone(), located.diagnostic.message),
@@ -439,7 +440,7 @@ impl Program {
         }
     }
 
-    /// What can be said of the program alone, without the rules that the project turned off.
+    /// Returns the findings that depend on the program alone, without disabled rules.
     pub(crate) fn lint(&self, settings: &Settings) -> Vec<Problem> {
         match self.parse() {
             Ok(tree) => {
@@ -458,7 +459,7 @@ impl Program {
         }
     }
 
-    /// Adds what the rules say; where they say the same as the checker, their words count.
+    /// Adds the findings of the lint rules. They replace equal findings of the checker.
     fn add_rules(
         &self,
         tree: &harn_syntax::ast::Program,
@@ -471,12 +472,15 @@ impl Program {
         found.extend(rules.into_iter().map(|d| self.problem(d.clone(), d.message)));
     }
 
-    /// The program as the checker takes it.
+    /// Returns the program in the form that the checker expects.
     fn checked<'a>(&'a self, tree: &'a harn_syntax::ast::Program) -> harn_check::Source<'a> {
         harn_check::Source { name: &self.source.name, dir: &self.source.dir, text: &self.source.text, tree }
     }
 
-    /// Parses the program; all its syntax errors if there are any.
+    /// Parses the program.
+    ///
+    /// # Errors
+    /// All syntax errors.
     pub(crate) fn parse(&self) -> Result<Rc<harn_syntax::ast::Program>, Vec<Problem>> {
         let parsed = harn_syntax::parse(&self.source.text);
         if parsed.errors.is_empty() {
@@ -486,7 +490,7 @@ impl Program {
         }
     }
 
-    /// What the checker says.
+    /// Returns the findings of the checker.
     fn findings(&self, vm: &Vm, tree: &harn_syntax::ast::Program) -> Vec<Problem> {
         self.findings_on(vm, tree, &Real::new())
     }
@@ -496,7 +500,7 @@ impl Program {
         found.into_iter().map(|d| self.problem(d.clone(), d.message)).collect()
     }
 
-    /// Compiles the program and what it imports.
+    /// Compiles the program and its imports.
     fn compile(
         &self,
         vm: &Vm,
@@ -512,8 +516,11 @@ impl Program {
         diagnostics.map(|d| self.problem(d, std::mem::take(&mut plain))).collect()
     }
 
-    /// Parses, checks and compiles; gives the program and the warnings, or everything that was found. The second list is of
-    /// warnings that the program runs into at once.
+    /// Parses, checks and compiles. Returns the program, the warnings, and the warnings at code that the program
+    /// reaches immediately.
+    ///
+    /// # Errors
+    /// All findings.
     fn load(
         &self,
         vm: &Vm,
@@ -525,7 +532,7 @@ impl Program {
         if found.iter().any(is_error) {
             return Err(found);
         }
-        // The call itself tells of options without effect.
+        // Options without effect are reported by the call itself.
         found.retain(|problem| !harn_check::is_slip(problem.diagnostic.code));
         match Profile::time(profile, Stage::Compile, || self.compile(vm, tree.clone())) {
             Ok(program) => {
@@ -556,7 +563,7 @@ pub(crate) fn is_error(problem: &Problem) -> bool {
     problem.diagnostic.severity == Severity::Error
 }
 
-/// The names of a machine, for the checker.
+/// The names of a VM, for the checker.
 pub(crate) struct Names<'a>(pub(crate) &'a Vm);
 
 impl harn_check::Signatures for Names<'_> {
@@ -600,7 +607,7 @@ impl harn_check::Signatures for Names<'_> {
     }
 }
 
-/// What the checker is told about the machine.
+/// Returns the environment of a program for the checker.
 pub(crate) fn world<'a>(names: &'a Names<'a>, system: &'a dyn System) -> harn_check::World<'a> {
     harn_check::World {
         signatures: names,
@@ -610,18 +617,19 @@ pub(crate) fn world<'a>(names: &'a Names<'a>, system: &'a dyn System) -> harn_ch
     }
 }
 
-/// A machine for looking things up, with the names that every program finds.
+/// Returns a VM for lookups, with the names that every program has.
 pub(crate) fn bare_vm() -> Rc<Vm> {
     given(harn_runtime::vm_builder(Rc::new(Memory::new())), &RunOptions::default(), &Value::NIL).build()
 }
 
-/// A machine for a session that has no file.
+/// Returns a VM for a session without a file.
 pub(crate) fn session_vm(system: Rc<dyn System>) -> Rc<Vm> {
     let project = project(&*system, Path::new(""), drop);
     given(harn_runtime::vm_builder(system), &RunOptions::default(), &project).tell_deadlocks().build()
 }
 
-/// Which number of tools a route accepts, as a program in a folder is configured. That is read when it is first asked for.
+/// Returns a function that looks up the maximum number of tools of a model route, with the configuration of a program
+/// in `dir`. The configuration is read on the first call.
 pub(crate) fn max_tools(dir: &Path) -> impl Fn(Option<&str>, Option<&str>) -> Option<(String, u64)> {
     let dir = dir.to_owned();
     let machine = std::cell::OnceCell::new();
@@ -635,7 +643,7 @@ pub(crate) fn max_tools(dir: &Path) -> impl Fn(Option<&str>, Option<&str>) -> Op
     }
 }
 
-/// Puts in what every program finds: `argv` and `context`.
+/// Adds the globals of every program: `argv` and `context`.
 fn given(builder: harn_vm::VmBuilder, options: &RunOptions, project: &Value) -> harn_vm::VmBuilder {
     let argv: Vec<Value> = options.argv.iter().map(|arg| Value::str(arg)).collect();
     let context: Dict =
@@ -645,7 +653,8 @@ fn given(builder: harn_vm::VmBuilder, options: &RunOptions, project: &Value) -> 
     builder.global("argv", Value::from(argv)).global("context", Value::dict(context))
 }
 
-/// The root of the project that a folder belongs to, nil without one. `warn` hears of a manifest that is not trusted.
+/// Returns the root of the project that a directory belongs to, or nil. `warn` receives a warning about an untrusted
+/// manifest.
 fn project(system: &dyn System, dir: &Path, warn: impl FnOnce(String)) -> Value {
     let Some(manifest) = Settings::manifest(system, dir) else { return Value::NIL };
     match harn_front::trust::warning(system, &manifest) {
@@ -657,15 +666,15 @@ fn project(system: &dyn System, dir: &Path, warn: impl FnOnce(String)) -> Value 
     }
 }
 
-/// Where the store of the project is: in a database, or in [`state_file`].
+/// Returns the location of the project's store: a database, or [`state_file`].
 ///
 /// # Errors
-/// What is wrong in the manifest.
+/// The manifest is invalid.
 pub(crate) fn store_place(system: &dyn System) -> Result<harn_store::Place, String> {
     harn_runtime::store_place(system, || state_file(system))
 }
 
-/// The file of what outlives a process: `HARN_STATE_FILE`, or `state.db` in the state folder of the project.
+/// Returns the file of persistent state: `HARN_STATE_FILE`, or `state.db` in the project's state directory.
 pub(crate) fn state_file(system: &dyn System) -> PathBuf {
     let set = |name: &str| system.env(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     let here = system.work_dir();
@@ -684,7 +693,8 @@ fn task(options: &RunOptions) -> Value {
     options.task.as_deref().map_or(Value::NIL, Value::str)
 }
 
-/// What the checker says of a text without a file, which is parsed without errors; `vm` has the names that it finds.
+/// Returns the findings of the checker about a source without a file and without syntax errors. `vm` has the names that
+/// it can use.
 pub(crate) fn check_text(
     vm: &Vm,
     text: &str,
@@ -694,14 +704,14 @@ pub(crate) fn check_text(
     harn_check::check_program(&source, &world(&Names(vm), &**vm.system()))
 }
 
-/// A machine with a program in it that can be run again and again.
+/// A VM with a loaded program that can run repeatedly.
 pub(crate) struct Prepared {
     /// The machine.
     pub(crate) vm: Rc<Vm>,
     loaded: harn_vm::Program,
-    /// Findings that do not keep it from running.
+    /// Findings that do not prevent a run.
     pub(crate) warnings: Vec<Problem>,
-    /// Those that it runs into at once: they are told unless its own error tells of them.
+    /// Findings at code that runs immediately. They are reported unless the program's own error reports them.
     soon: Vec<Problem>,
     project: Value,
     dir: PathBuf,
@@ -712,20 +722,20 @@ impl Prepared {
     /// Runs the program once.
     ///
     /// # Errors
-    /// The hooks of the project cannot be put in.
+    /// The project's hooks cannot be installed.
     pub(crate) async fn run(&self, entry: Option<&str>, task: Value) -> Result<harn_vm::Outcome, String> {
         if !self.hooked.replace(true) {
             harn_runtime::install_manifest_hooks(&self.vm, &self.dir).await?;
             harn_runtime::start_servers(&self.vm).await;
         }
         let first = self.loaded.first_parameter(entry).unwrap_or("task");
-        // Names that say what they are for go before the place.
+        // Known parameter names take precedence over the position.
         let args = [("project", self.project.clone()), ("task", task.clone()), (first, task)];
         Ok(self.loaded.run(&self.vm, entry, &args).await)
     }
 }
 
-/// A program that lives on when it has run, and its exported functions with what their comments say. It is to be begun with
+/// A program that stays loaded after its run, and its exported functions with their doc comments. It is started with
 /// `Instance::begin`.
 pub(crate) type Living = (harn_vm::Instance, Vec<(harn_vm::ExportedFunction, String)>);
 
@@ -739,14 +749,14 @@ fn living(vm: &Rc<Vm>, loaded: harn_vm::Program, text: &str) -> Living {
 }
 
 impl Prepared {
-    /// The program as one that lives on; `text` is its text.
+    /// Converts the program to one that stays loaded. `text` is its source.
     pub(crate) fn instance(self, text: &str) -> Living {
         living(&self.vm, self.loaded, text)
     }
 }
 
 impl Program {
-    /// Loads the program into a machine that has another one; gives its warnings, too.
+    /// Loads the program into the VM of another one. Returns its warnings, too.
     ///
     /// # Errors
     /// It cannot be run.
@@ -756,8 +766,8 @@ impl Program {
     }
 }
 
-/// How much a program may do: what its options say, and no more than `HARN_HANDLER_SANDBOX` lets it. That is asked of the
-/// process as it is, and not of a journal: a run that goes on is held to what is said now.
+/// Returns the sandbox level of the options, limited by `HARN_HANDLER_SANDBOX`. The variable is read from the process
+/// and not from the journal, so a resumed run obeys the current value.
 fn confined(level: Option<Level>) -> Result<Option<Level>, String> {
     match Real::new().env("HARN_HANDLER_SANDBOX").as_deref() {
         None | Some("" | "off") => Ok(level),
@@ -766,10 +776,10 @@ fn confined(level: Option<Level>) -> Result<Option<Level>, String> {
     }
 }
 
-/// Makes a machine and loads a program into it. `ready` gets the means to stop it.
+/// Creates a VM and loads a program into it. `ready` receives its interrupt handle.
 ///
 /// # Errors
-/// How it ended before it began.
+/// The program cannot be loaded.
 pub(crate) fn prepare(
     program: &Program,
     options: &mut RunOptions,
@@ -777,7 +787,7 @@ pub(crate) fn prepare(
     ready: impl FnOnce(Interrupt),
 ) -> Result<Prepared, End> {
     let refused = |text: String| End::Refused(vec![Problem::general(text)]);
-    // A journal lies on a system that has it already, and so records what the program reads of it as ever.
+    // A journal already wraps the system with the task, so the program's reads are recorded.
     let system = match options.journal {
         None => with_task(system, options.task.as_deref()),
         Some(_) => system,
@@ -820,7 +830,7 @@ pub(crate) fn prepare(
         .and_then(|()| harn_runtime::configure_sessions(&vm, program.dir()))
         .and_then(|()| match options.journal {
             None => harn_runtime::configure_event_log(&vm, program.dir()),
-            // Not asked through the journal, which holds what the program asks.
+            // Reads the process's environment directly, because the journal records only the program's reads.
             Some(_) => harn_runtime::refuse_event_log(&Real::new()),
         })
         .map_err(refused)?;
@@ -835,7 +845,7 @@ pub(crate) fn prepare(
     Ok(Prepared { vm, loaded, warnings, soon, project, dir, hooked: std::cell::Cell::new(false) })
 }
 
-/// Whether an error is about the same line as a finding.
+/// Whether an error is on the same line as a finding.
 fn tells_of(error: Option<&Problem>, finding: &Problem) -> bool {
     let line = |problem: &Problem| {
         let file = problem.file.as_ref()?;
@@ -844,7 +854,7 @@ fn tells_of(error: Option<&Problem>, finding: &Problem) -> bool {
     error.and_then(line).is_some_and(|place| Some(place) == line(finding))
 }
 
-/// Runs a program. `warn` hears of warnings before it starts; `ready` gets the means to stop it.
+/// Runs a program. `warn` receives warnings before it starts; `ready` receives its interrupt handle.
 pub(crate) fn run(
     program: &Program,
     mut options: RunOptions,
@@ -913,18 +923,18 @@ pub(crate) fn run(
     end
 }
 
-/// How a program ended, or that what was to be kept of its model calls was not written.
+/// Replaces a successful end by a failure if the recording of model calls could not be written.
 pub(crate) fn unless_unwritten(vm: &Vm, end: End) -> End {
     let Some(text) = harn_runtime::unwritten_calls(vm) else { return end };
     if let End::Result { .. } | End::Anew(_) = end {
         return End::Failed(Box::new(Problem::general(text)));
     }
-    // Its own failure says more.
+    // The program's own failure is more important.
     vm.system().write_err(&format!("warning: {text}\n"));
     end
 }
 
-/// What a journal holds its program by.
+/// Returns the functions with which a journal controls its program.
 fn reins(interrupt: &Interrupt) -> Reins {
     let (stop, look) = (interrupt.clone(), interrupt.clone());
     Reins {

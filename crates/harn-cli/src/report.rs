@@ -1,4 +1,4 @@
-//! Runtime errors as diagnostics: the message, the place, and the calls that led there as notes.
+//! Run-time errors as diagnostics: the message, the location, and the stack trace as notes.
 
 use std::sync::Arc;
 
@@ -6,33 +6,33 @@ use harn_check::Located;
 use harn_syntax::{Diagnostic, SourceFile, Span};
 use harn_vm::{Error, Vm};
 
-/// A diagnostic, and the file it is about.
+/// A diagnostic and its file.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
-    /// What to tell.
+    /// The diagnostic.
     pub(crate) diagnostic: Diagnostic,
-    /// The file, when its text is known.
+    /// The file, if its content is known.
     pub(crate) file: Option<Arc<SourceFile>>,
     /// The plain message that the test runner compares.
     pub(crate) plain: String,
-    /// The callers, innermost first.
+    /// The stack frames, innermost first.
     pub(crate) calls: Vec<Call>,
     /// The category of an uncaught error.
     pub(crate) category: Option<String>,
 }
 
-/// A call that an error passed.
+/// A stack frame.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
-    /// Name of the function that made the call, `<closure>` or `pipeline`.
+    /// Name of the calling function, `<closure>` or `pipeline`.
     pub(crate) function: String,
-    /// Its file as it is shown.
+    /// Display name of its file.
     pub(crate) file: String,
-    /// The line of the call.
+    /// Line of the call.
     pub(crate) line: usize,
 }
 
-/// Says which modules there are where one is named that is not.
+/// Adds the existing modules to the error about an unknown module.
 pub(crate) fn add_neighbours(diagnostic: &mut Diagnostic) {
     let Some((_, rest)) = diagnostic.message.split_once("Unknown stdlib module: std/") else { return };
     if diagnostic.help.is_some() {
@@ -51,19 +51,19 @@ pub(crate) fn add_neighbours(diagnostic: &mut Diagnostic) {
 }
 
 impl Problem {
-    /// A finding about one of the files that a program needs.
+    /// Creates a problem from a finding in one of the program's files.
     pub(crate) fn located(found: Located) -> Problem {
         let plain = found.diagnostic.message.clone();
         Problem { diagnostic: found.diagnostic, file: found.file, plain, calls: Vec::new(), category: None }
     }
 
-    /// An error that has no place in a program.
+    /// Creates a problem without a location.
     pub(crate) fn general(text: String) -> Problem {
         let diagnostic = Diagnostic::error(text.clone());
         Problem { diagnostic, file: None, plain: text, calls: Vec::new(), category: None }
     }
 
-    /// An uncaught error.
+    /// Creates a problem from an uncaught error.
     pub(crate) fn of_error(vm: &Vm, error: &Error) -> Problem {
         let (mut diagnostic, file) = harn_vm::uncaught(vm, error);
         if let (Some(file), Some(span)) = (&file, diagnostic.span) {
@@ -86,7 +86,7 @@ impl Problem {
             })
             .collect();
         let plain = diagnostic.message.clone();
-        // The drawn form shows the place, and once is enough.
+        // The rendered diagnostic already shows the location.
         if let (Some(_), Some(at)) = (diagnostic.span, plain.rfind(" (line "))
             && plain.ends_with(')')
             && error.shows_line()
@@ -98,12 +98,12 @@ impl Problem {
         Problem { diagnostic, file: file.map(Arc::new), plain, calls, category }
     }
 
-    /// Where it begins.
+    /// Returns the start offset.
     pub(crate) fn start(&self) -> Option<u32> {
         self.diagnostic.span.map(|span| span.start)
     }
 
-    /// The drawn form.
+    /// Formats the problem for a terminal.
     pub(crate) fn draw(&self, colour: bool) -> String {
         match &self.file {
             Some(file) => self.diagnostic.render(file, colour),
@@ -111,7 +111,7 @@ impl Problem {
         }
     }
 
-    /// The form for tools.
+    /// Returns the problem as JSON.
     pub(crate) fn json(&self) -> harn_value::Data {
         let mut json: harn_value::Data = match &self.file {
             Some(file) => self.diagnostic.to_json(file).into(),
@@ -126,14 +126,14 @@ impl Problem {
                 .map(|call| harn_value::json!({"function": call.function, "file": call.file, "line": call.line}))
                 .collect();
             object.insert("calls".to_owned(), calls.into());
-            // The notes say the same in words.
+            // The notes contain the same as text.
             object.insert("notes".to_owned(), harn_value::json!([]));
         }
         json
     }
 
-    /// The form in the reports of `harn check` and `harn lint`: [`Problem::json`] with the kind of the finding, its rule,
-    /// and its place without nesting.
+    /// Returns the entry in the reports of `harn check` and `harn lint`: [`Problem::json`] with the category, the rule
+    /// and a flat location.
     pub(crate) fn finding(&self) -> harn_value::Data {
         let mut json = self.json();
         let code = self.diagnostic.code;
@@ -147,7 +147,7 @@ impl Problem {
     }
 }
 
-/// What kind of finding a code belongs to. What has none forbids to read or to compile the file.
+/// Returns the category of a code. Findings without a code prevent the file from being read or compiled.
 fn category(code: &str) -> &'static str {
     match code.as_bytes() {
         [] | [b'E', b'0', b'0', ..] => "syntax",
@@ -158,7 +158,7 @@ fn category(code: &str) -> &'static str {
     }
 }
 
-/// What is underlined for a runtime error: a whole name or number, one character of anything else.
+/// Returns the span to underline for a run-time error: a whole name or number, otherwise one character.
 fn token_span(source: &str, span: Span) -> Span {
     let rest = source.get(span.start as usize..).unwrap_or_default();
     let word: usize = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').map(char::len_utf8).sum();

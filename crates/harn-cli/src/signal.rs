@@ -1,4 +1,5 @@
-//! SIGINT, SIGTERM, SIGHUP and SIGQUIT, and what stands for them on Windows: a thread waits for them and asks the running program to stop.
+//! SIGINT, SIGTERM, SIGHUP and SIGQUIT, and the equivalent events on Windows: a thread waits for them and interrupts
+//! the running program.
 
 #[cfg(unix)]
 mod unix;
@@ -10,34 +11,34 @@ use harn_vm::Interrupt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 
-/// The program that runs now. A process may run several, one after the other.
+/// The running program. A process may run several programs, one after the other.
 static RUNNING: Mutex<Option<Interrupt>> = Mutex::new(None);
 
-/// Asks the run that a worker has started to make room.
+/// Drains the run that a worker started.
 static DRAIN: Mutex<Option<Box<dyn Fn() + Send>>> = Mutex::new(None);
 
-/// Whether SIGTERM has asked for that: a program that starts again makes room, too.
+/// Whether SIGTERM was received: a program that starts afterwards is drained, too.
 static DRAINS: AtomicBool = AtomicBool::new(false);
 
-/// Signals are watched from the first program on.
+/// Ensures that the signal handler is installed once, for the first program.
 static WATCHED: Once = Once::new();
 
-/// Whether a signal has come.
+/// Whether a signal was received.
 static HAS_COME: AtomicBool = AtomicBool::new(false);
 
-/// Longest time that a program may take to stop.
+/// Maximum time that a program may take to stop.
 const GRACE: std::time::Duration = std::time::Duration::from_millis(750);
 
-/// Exit code of what Ctrl-C stopped, by the shell's rule: 128 and the number of the signal.
+/// Exit code after Ctrl-C, by the shell's rule: 128 plus the signal number.
 const INTERRUPTED: u8 = 130;
 
 /// The number of SIGINT, which Ctrl-C sends.
 const SIGINT: i32 = 2;
 
-/// The number of SIGTERM: Ctrl-Break and a window that is closed stand for it on Windows.
+/// The number of SIGTERM. On Windows it represents Ctrl-Break and a closed window.
 const SIGTERM: i32 = 15;
 
-/// The number of SIGHUP: the terminal is gone.
+/// The number of SIGHUP: the terminal was closed.
 #[cfg(unix)]
 const SIGHUP: i32 = 1;
 
@@ -45,32 +46,33 @@ const SIGHUP: i32 = 1;
 #[cfg(unix)]
 const SIGQUIT: i32 = 3;
 
-/// The exit code by the last signal.
+/// The exit code for the last signal.
 static CODE: AtomicU8 = AtomicU8::new(INTERRUPTED);
 
-/// Exit code of a program stopped by a signal: 130 for SIGINT (Ctrl-C), 143 for SIGTERM, 129 for SIGHUP, 131 for SIGQUIT.
+/// Returns the exit code of a program stopped by a signal: 130 for SIGINT (Ctrl-C), 143 for SIGTERM, 129 for SIGHUP,
+/// 131 for SIGQUIT.
 pub(crate) fn exit_code() -> u8 {
     CODE.load(Ordering::Relaxed)
 }
 
-/// Whether a signal has come: a process that executes runs takes no other one then.
+/// Whether a signal was received. Then a process that executes runs starts no further one.
 pub(crate) fn has_come() -> bool {
     HAS_COME.load(Ordering::SeqCst)
 }
 
-/// Ends the process at once, whatever it does.
+/// Ends the process immediately.
 fn end() -> ! {
     std::process::exit(i32::from(exit_code()))
 }
 
-/// Stops a program run by `harn run`: prints a line, lets cleanup run for most of a second, then ends the process. A
-/// second signal ends it at once.
+/// Interrupts a program run by `harn run` at a signal: prints a line, allows 750 ms for cleanup, then ends the process.
+/// A second signal ends it immediately.
 pub(crate) fn stop_on_signal(interrupt: Interrupt) {
     *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) = Some(interrupt);
     WATCHED.call_once(watch_programs);
 }
 
-/// From now on SIGTERM asks the run of a worker to make room. The other signals stop it.
+/// From now on, SIGTERM drains the run of a worker. The other signals stop it.
 pub(crate) fn drain_on_sigterm(drain: impl Fn() + Send + 'static) {
     if DRAINS.load(Ordering::SeqCst) {
         drain();
@@ -79,7 +81,7 @@ pub(crate) fn drain_on_sigterm(drain: impl Fn() + Send + 'static) {
     WATCHED.call_once(watch_programs);
 }
 
-/// Asks the run of a worker to make room; false when this process has none.
+/// Drains the run of a worker. Returns false if this process has none.
 fn drains() -> bool {
     let drain = DRAIN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(drain) = &*drain {
@@ -89,7 +91,8 @@ fn drains() -> bool {
     drain.is_some()
 }
 
-/// The first signal sets one flag, the second one another and leaves most of a second; the third ends the process.
+/// The first signal sets `first`. The second one sets `second` and ends the process after 750 ms. The third one ends it
+/// immediately.
 #[expect(clippy::disallowed_methods, reason = "the way out must not need anything that still works")]
 pub(crate) fn stop_in_two_steps(first: Interrupt, second: Interrupt) {
     watch(move |count, _| match count {
@@ -112,15 +115,15 @@ fn watch_programs() {
             return;
         }
         if count > 1 {
-            // Asked twice: no more patience.
+            // The second signal ends the process immediately.
             end();
         }
         std::thread::spawn(|| {
             std::thread::sleep(GRACE);
             end();
         });
-        // Before the program stops, or it may have ended by then; but a terminal that keeps the text waiting must not
-        // keep the program running.
+        // Print before the interrupt, because the program may end the process. But a blocked terminal must not delay
+        // the interrupt.
         let (told, is_told) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             eprintln!("[harn] signal received, flushing state...");
@@ -134,8 +137,8 @@ fn watch_programs() {
     });
 }
 
-/// Stops the evaluation that runs, and lets the process live: Ctrl-C in the REPL. SIGTERM, and SIGINT while an evaluation does
-/// not stop, end the process; so does SIGINT between evaluations where no line editor has a prompt on the screen.
+/// Interrupts the current evaluation and keeps the process alive: Ctrl-C in the REPL. SIGTERM ends the process. So does
+/// SIGINT if an evaluation was already interrupted, or if no evaluation runs and no line editor handles Ctrl-C.
 pub(crate) fn interrupt_on_signal(current: impl Fn() -> Option<Interrupt> + Send + 'static) {
     watch(move |_, signal| match current() {
         Some(interrupt) if signal == SIGINT && !interrupt.is_set() => interrupt.interrupt(),
@@ -143,12 +146,13 @@ pub(crate) fn interrupt_on_signal(current: impl Fn() -> Option<Interrupt> + Send
     });
 }
 
-/// Calls a function for each signal: what runs is no program, and ends by itself when it is told.
+/// Calls a function for each signal, for commands that end without an interrupt handle.
 pub(crate) fn tell(told: impl Fn() + Send + 'static) {
     watch(move |_, _| told());
 }
 
-/// Calls a function for each signal, with its count from 1 and its number. If signals cannot be watched the system's default stays.
+/// Calls a function for each signal with the number of signals so far and the signal's number. If the handler cannot be
+/// installed, the system's default applies.
 fn watch(on_signal: impl Fn(usize, i32) + Send + 'static) {
     #[cfg(unix)]
     use unix::each;

@@ -1,4 +1,4 @@
-//! What `harn` says to those who do not know it yet: without arguments, and about arguments that make no sense.
+//! Help for new users: the output without arguments, and hints for invalid arguments.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -16,7 +16,7 @@ use crate::args::Cli;
 use crate::out::Out;
 use crate::style::Colour;
 
-/// What one can do first: what it is for, and what to type.
+/// First steps: purpose and command.
 const FIRST_STEPS: [(&str, &str); 6] = [
     ("run an example agent, no key needed", "harn demo agent-loop"),
     ("run one line of code", "harn run -e 'println(1 + 2)'"),
@@ -26,7 +26,7 @@ const FIRST_STEPS: [(&str, &str); 6] = [
     ("list all commands", "harn --help"),
 ];
 
-/// Greets somebody who typed `harn` alone.
+/// Prints an introduction when `harn` has no arguments.
 pub(crate) fn greet() {
     let colour = Colour::of(Stream::Error);
     let mut out = format!(
@@ -39,11 +39,11 @@ pub(crate) fn greet() {
     eprint!("{out}");
 }
 
-/// Ends the process with a usage error, with a tip where one is known.
+/// Ends the process with a usage error, and a hint if there is one.
 pub(crate) fn refuse(error: &Error, args: &[OsString]) -> ! {
     let Some(tip) = tip(error, args) else { show(error) };
     let text = error.render().to_string();
-    // The tip stands in the place of those of the parser, which mean something else: between the error and the usage.
+    // The hint replaces the parser's own tips, which do not apply, between the error and the usage.
     let (head, rest) = text.split_once("\n\n").unwrap_or((text.trim_end(), ""));
     let rest: Vec<&str> = rest.split("\n\n").filter(|part| !part.trim_start().starts_with("tip:")).collect();
     let rest = rest.join("\n\n");
@@ -51,7 +51,7 @@ pub(crate) fn refuse(error: &Error, args: &[OsString]) -> ! {
     std::process::exit(error.exit_code());
 }
 
-/// Ends the process with what the parser has to say. Help is output like any other: lost, it is an error.
+/// Ends the process with the parser's output. If help cannot be written, that is an error.
 fn show(error: &Error) -> ! {
     match error.print().and_then(|()| Out.flush()) {
         Err(lost) if !error.use_stderr() && lost.kind() != std::io::ErrorKind::BrokenPipe => {
@@ -62,7 +62,7 @@ fn show(error: &Error) -> ! {
     }
 }
 
-/// What the parser cannot know: files, and arguments that are the program's.
+/// Returns a hint that the parser cannot give: about files, and about arguments of the program.
 fn tip(error: &Error, args: &[OsString]) -> Option<String> {
     let given = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
@@ -72,7 +72,7 @@ fn tip(error: &Error, args: &[OsString]) -> Option<String> {
         ErrorKind::InvalidSubcommand => {
             let name = given(ContextKind::InvalidSubcommand)?;
             let cli = Cli::command();
-            // `harn serve NAME`: only the commands below `serve` are possible.
+            // `harn serve NAME`: only the subcommands of `serve` are possible.
             let parent =
                 args.get(1).filter(|first| *first != name).and_then(|first| cli.find_subcommand(first));
             let file = [name.to_owned(), format!("{name}.harn")]
@@ -80,12 +80,12 @@ fn tip(error: &Error, args: &[OsString]) -> Option<String> {
                 .find(|f| parent.is_none() && Real::new().is_file(Path::new(f)));
             let commands =
                 || parent.unwrap_or(&cli).get_subcommands().filter(|command| !command.is_hide_set());
-            // The name alone of what is one of several below a command: `mcp` for `serve mcp`.
+            // The name of a subcommand without its parent: `mcp` for `serve mcp`.
             let below = || {
                 let command = commands().find(|command| command.find_subcommand(name).is_some())?;
                 Some(format!("did you mean '{} {name}'?", command.get_name()))
             };
-            // The parser has tips of its own, but none for letters in the wrong order.
+            // The parser's own suggestions do not cover transposed letters.
             let meant = || {
                 let names = commands().map(|command| command.get_name());
                 let near = suggest::nearest(name, names)?;
@@ -110,7 +110,7 @@ fn tip(error: &Error, args: &[OsString]) -> Option<String> {
             let surplus = given(ContextKind::InvalidArg)?;
             let file =
                 args.iter().skip(2).map(|arg| arg.to_string_lossy()).find(|arg| arg.ends_with(".harn"))?;
-            // Its level is optional, so without `=` the next word is the program.
+            // The sandbox level is optional, so without `=` the next argument is the program.
             let level = args.iter().skip_while(|arg| *arg != "--sandbox").nth(1);
             if let Some(level) =
                 level.map(|level| level.to_string_lossy()).filter(|level| !level.ends_with(".harn"))
@@ -139,10 +139,10 @@ fn tip(error: &Error, args: &[OsString]) -> Option<String> {
     }
 }
 
-/// Where the value of an option comes from that nobody has typed: it stands in the option's environment variable.
+/// Returns the environment variable that an invalid option value came from, if the option is not on the command line.
 fn variable(option: &str, args: &[OsString]) -> Option<String> {
     let mut cli = Cli::command();
-    // Only then do options know how they are shown.
+    // Options have their display form only after `build`.
     cli.build();
     let command = cli.find_subcommand(args.get(1)?)?;
     let option = command.get_arguments().find(|known| known.to_string() == option)?;

@@ -1,8 +1,8 @@
-//! Colour: only when the stream is a terminal and `NO_COLOR` is unset; `FORCE_COLOR=1` forces it.
+//! Colours: only on a terminal and if `NO_COLOR` is unset; `FORCE_COLOR=1` forces them.
 
 use harn_system::{Real, Stream, System};
 
-/// Whether a stream gets colour.
+/// Whether a stream is coloured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Colour(bool);
 
@@ -13,12 +13,12 @@ impl Colour {
         Colour(if set("NO_COLOR") { false } else { Real::new().is_terminal(stream) || set("FORCE_COLOR") })
     }
 
-    /// Whether there is colour.
+    /// Whether colours are enabled.
     pub(crate) fn on(self) -> bool {
         self.0
     }
 
-    /// `text` in a colour given by its ANSI code.
+    /// Colours `text` with an ANSI code.
     fn paint(self, code: &str, text: &str) -> String {
         if self.0 { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
@@ -33,7 +33,7 @@ impl Colour {
         self.paint("1", text)
     }
 
-    /// Good news: green.
+    /// Success: green.
     pub(crate) fn good(self, text: &str) -> String {
         self.paint("32", text)
     }

@@ -1,32 +1,32 @@
-//! The environment of a program where it is not quite that of the process.
+//! Environment variables that differ from those of the process.
 
 use std::io;
 use std::rc::Rc;
 
 use harn_system::{Command, Finished, Layer, System, Waiting};
 
-/// The variable that holds the text of the task.
+/// The variable with the task.
 const TASK: &str = "HARN_TASK";
 
-/// A system with variables of its own, which the programs that are started there find as well.
+/// A system with additional environment variables, which its child processes inherit.
 pub(crate) struct Surroundings {
     inner: Rc<dyn System>,
     env: Vec<(&'static str, String)>,
 }
 
 impl Surroundings {
-    /// The system with these variables besides its own.
+    /// Adds variables to a system.
     pub(crate) fn new(inner: Rc<dyn System>, env: Vec<(&'static str, String)>) -> Surroundings {
         Surroundings { inner, env }
     }
 }
 
-/// The variable that tells a program its task.
+/// Returns the environment variable with the task.
 pub(crate) fn task_variable(task: &str) -> (&'static str, String) {
     (TASK, task.to_owned())
 }
 
-/// The system of a program with this task.
+/// Returns the system of a program with this task.
 pub(crate) fn with_task(system: Rc<dyn System>, task: Option<&str>) -> Rc<dyn System> {
     match task {
         Some(task) => Rc::new(Surroundings::new(system, vec![task_variable(task)])),

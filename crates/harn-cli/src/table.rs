@@ -1,19 +1,19 @@
 //! Plain tables for a terminal of 80 columns.
 
-/// The width that no line exceeds.
+/// Maximum width of a line.
 const WIDTH: usize = 80;
 
-/// What stays of a column that is cut.
+/// Minimum width of a truncated column.
 const LEAST: usize = 12;
 
-/// Draws rows below their headings: columns are as wide as their widest cell, two blanks apart, or one where two
-/// would pass the width. What passes it all the same is cut, with `…` for what is missing.
+/// Formats rows below their headings. Columns are as wide as their widest cell and separated by two spaces, or by one
+/// if two would exceed the width. Longer lines are truncated with `…`.
 pub(crate) fn draw(headings: &[&str], rows: &[Vec<String>]) -> String {
     lines(headings, rows, |line| cut(line, WIDTH))
 }
 
-/// As [`draw`], but what is too wide is cut in one column, and the others are whole: for tables whose end is what they are for.
-/// Some of that column stays, even where a line passes the width.
+/// Like [`draw`], but truncates only one column, for tables whose last columns matter most. The column keeps a minimum
+/// width, even if the line then exceeds the maximum.
 pub(crate) fn draw_all_but(headings: &[&str], rows: &[Vec<String>], column: usize) -> String {
     let rows = &in_one_line(rows);
     let (_, widths, gap) = measured(headings, rows);
@@ -33,7 +33,7 @@ pub(crate) fn draw_all_but(headings: &[&str], rows: &[Vec<String>], column: usiz
     lines(headings, &rows, |line| line.to_owned())
 }
 
-/// The rows without what would move a cell to another place: control characters, line feeds, tabs.
+/// Replaces control characters, line feeds and tabs, which would shift cells.
 fn in_one_line(rows: &[Vec<String>]) -> Vec<Vec<String>> {
     let clean = |cell: &String| harn_syntax::printable(cell).replace(['\n', '\t'], " ");
     rows.iter().map(|row| row.iter().map(clean).collect()).collect()
@@ -55,7 +55,7 @@ fn lines(headings: &[&str], rows: &[Vec<String>], fit: impl Fn(&str) -> String) 
     out
 }
 
-/// The first row, the widths of the columns, and what stands between them.
+/// Returns the heading row, the widths of the columns, and the separator.
 fn measured(headings: &[&str], rows: &[Vec<String>]) -> (Vec<String>, Vec<usize>, &'static str) {
     let head: Vec<String> = headings.iter().map(|h| (*h).to_owned()).collect();
     let widths: Vec<usize> = (0..headings.len())
@@ -71,7 +71,7 @@ fn cell(row: &[String], n: usize) -> &str {
     row.get(n).map_or("", String::as_str)
 }
 
-/// Text of at most `width` characters.
+/// Truncates a string to at most `width` characters.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();

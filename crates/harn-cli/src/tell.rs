@@ -1,6 +1,6 @@
-//! What the commands say on standard error.
+//! Output on standard error.
 
-/// As that of the standard library, but where standard error is closed there is nobody to tell, and that is no reason to end.
+/// Replaces the macro of the standard library, but ignores errors: a closed standard error does not end the process.
 macro_rules! eprint {
     ($($said:tt)*) => {{
         use std::io::Write as _;
@@ -8,7 +8,7 @@ macro_rules! eprint {
     }};
 }
 
-/// As that of the standard library, with the same difference.
+/// Replaces the macro of the standard library, but ignores errors.
 macro_rules! eprintln {
     ($($said:tt)*) => {{
         use std::io::Write as _;

@@ -1,6 +1,6 @@
-//! The environment variables of Harn, and those that look like one but have no effect.
+//! The environment variables of Harn, and detection of misspelt ones.
 
-/// All variables that Harn reads, except those of [`FAMILIES`]. docs/cli.md describes each of them.
+/// All variables that Harn reads, except those of [`FAMILIES`]. docs/cli.md documents each of them.
 const KNOWN: [&str; 46] = [
     "HARN_AGENT_TOOL_FORMAT",
     "HARN_CACHE_DIR",
@@ -50,10 +50,10 @@ const KNOWN: [&str; 46] = [
     "HARN_WORKTREE_DIR",
 ];
 
-/// Beginnings of variables that end with the name of a provider or an MCP server.
+/// Prefixes of variables that end with the name of a provider or an MCP server.
 const FAMILIES: [&str; 2] = ["HARN_MCP_TOKEN_", "HARN_RATE_LIMIT_"];
 
-/// A variable that begins with `HARN_` and that Harn does not read.
+/// A variable that starts with `HARN_` and that Harn does not read.
 pub(crate) struct Unknown {
     pub(crate) name: String,
     /// The known variable with the most similar name.
@@ -84,8 +84,8 @@ pub(crate) fn known(names: impl Iterator<Item = String>) -> Vec<String> {
     found
 }
 
-/// Warns about variables that are probably misspelt. A program may have variables of its own that begin with `HARN_`, so a name that
-/// resembles no known one is reported by `harn doctor` only.
+/// Warns about variables that are probably misspelt. A program may define its own variables that start with `HARN_`, so
+/// names that resemble no known one are only reported by `harn doctor`.
 pub(crate) fn warn() {
     for Unknown { name, near } in unknown(harn_system::Real::variable_names()) {
         if let Some(near) = near {
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(found, [("HARN_LLM_PROVDER", Some("HARN_LLM_PROVIDER")), ("HARN_OF_A_PROGRAM", None)]);
     }
 
-    /// The names in a text that begin with `HARN_` and stand between these characters.
+    /// Returns the names in a source that start with `HARN_` and are enclosed in these characters.
     fn names(text: &str, quote: char) -> impl Iterator<Item = &str> {
         let is_name = |name: &&str| {
             let is_letter = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
@@ -128,7 +128,7 @@ mod tests {
         }
     }
 
-    /// Names in the sources that are not environment variables of users: variables of skills and of tests, beginnings of names.
+    /// Names in the sources that are not environment variables for users: variables of skills and tests, and prefixes.
     const OTHERS: [&str; 8] = [
         "HARN_DOC_NO_SUCH_VARIABLE",
         "HARN_EVENT_LOG_",
@@ -146,13 +146,13 @@ mod tests {
         let mut text = String::new();
         for entry in std::fs::read_dir(root.join("crates")).unwrap() {
             let path = entry.unwrap().path();
-            // The fuzzer names variables to change them.
+            // The fuzzer lists variables to change them.
             if path.file_name().is_some_and(|name| name != "harn-fuzz") {
                 sources(&path.join("src"), &mut text);
             }
         }
         sources(&root.join("stdlib"), &mut text);
-        // This list is not a use.
+        // The list itself is not a use.
         let own = include_str!("variables.rs").split("#[cfg(test)]").next().unwrap();
         let text = text.replace(own, "");
         let mut read: Vec<&str> = names(&text, '"').filter(|name| !OTHERS.contains(name)).collect();

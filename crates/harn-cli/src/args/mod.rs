@@ -1148,11 +1148,12 @@ pub(crate) fn with_run(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// Options of `harn run` that are not noticed when they are missing: the run is not stored, or has more rights than it should.
+/// Options of `harn run` whose absence goes unnoticed: the run is not stored, or has too many rights.
 const UNNOTICED: [&str; 6] = ["--durable", "--run-id", "--suspend-after", "--sandbox", "--allow", "--deny"];
 
-/// Returns the first argument in `harn FILE ARGS...` that is one of [`UNNOTICED`]: it goes to the program, which may not be
-/// what was meant. `args` is the command line before [`with_run`]; a `--` behind the file says that it is.
+/// Returns the first argument in `harn FILE ARGS...` that is one of [`UNNOTICED`]. It is passed to the program, which
+/// may not be the intention. `args` is the command line before [`with_run`]; a `--` after the file confirms the
+/// intention.
 pub(crate) fn option_for_program(args: &[OsString]) -> Option<String> {
     let mut given = args.iter().skip(2).map(|arg| arg.to_string_lossy()).take_while(|arg| arg != "--");
     given.find(|arg| arg.split('=').next().is_some_and(|name| UNNOTICED.contains(&name))).map(Into::into)
@@ -1173,7 +1174,7 @@ pub(crate) fn read(args: &[OsString]) -> Result<Cli, clap::Error> {
             return Ok(Cli { command: Command::Run(run) });
         }
     }
-    // The parser takes the argument of its command `help` for a command.
+    // The parser would treat the argument of its `help` command as a command.
     let of_help =
         |at: usize, arg: &OsString| at == 2 && args[1] == "help" && (arg == "--help" || arg == "-h");
     let args = args.iter().enumerate().filter(|(at, arg)| !of_help(*at, arg)).map(|(_, arg)| arg);

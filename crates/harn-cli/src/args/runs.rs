@@ -158,7 +158,7 @@ pub(crate) struct RunsChangeArgs {
     pub(crate) json: bool,
 }
 
-/// Which runs a command is about.
+/// Selects runs by status, age and other criteria.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Filter {
     pub(crate) status: Option<harn_store::RunStatus>,

@@ -173,7 +173,7 @@ fn is_intact(info: &[u8], format: u64) -> bool {
     }
 }
 
-/// Returns the journal format of a run. Metadata without a format number predates it and counts as 0.
+/// Returns the journal format of a run. Metadata without a format number predates the numbering and has format 0.
 pub(super) fn format_of(info: &Value) -> u64 {
     info["journal"].as_u64().unwrap_or(0)
 }
@@ -503,7 +503,7 @@ impl Owned {
         loop {
             let run = wait(self.store.run(&self.id)).map_err(wrong)?.ok_or_else(|| missing(&self.id))?;
             let asked = wait(self.store.waitpoints(Some(&self.id), false)).map_err(wrong)?;
-            // A late answer does not count.
+            // A late answer is ignored.
             let is_answered = |own: &Pending| {
                 asked.iter().filter(|found| found.asked.request_id == own.id).any(|found| {
                     let mut new = found.answers.iter().skip(own.had as usize);

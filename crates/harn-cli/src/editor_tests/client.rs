@@ -163,7 +163,7 @@ impl Drop for Client {
     }
 }
 
-/// Removes the `$0` marker. Returns the text and the marker's position.
+/// Removes the `$0` marker. Returns the source and the marker's position.
 pub(super) fn marked(text: &str) -> (String, Value) {
     let at = text.find("$0").unwrap_or(0);
     let line = text[..at].matches('\n').count();
@@ -172,7 +172,7 @@ pub(super) fn marked(text: &str) -> (String, Value) {
     (text.replacen("$0", "", 1), json!({"line": line, "character": column}))
 }
 
-/// Applies the edits of a response to a text.
+/// Applies the edits of a response to a source.
 pub(super) fn applied(text: &str, edits: &Value) -> String {
     let mut spans: Vec<(usize, usize, String)> = edits
         .as_array()
@@ -211,7 +211,7 @@ pub(super) fn offset(text: &str, at: &Value) -> usize {
     text.len()
 }
 
-/// Checks that every position in a response exists in the text.
+/// Checks that every position in a response exists in the source.
 pub(super) fn check_places(text: &str, answer: &Value) {
     match answer {
         Value::Object(fields) => {

@@ -29,7 +29,7 @@ pipeline main(task) {
 }
 "#;
 
-/// Sends every kind of request about a text that may be invalid.
+/// Sends every kind of request about a source that may be invalid.
 fn ask_all(client: &mut Client, name: &str, text: &str, at: usize) -> Vec<Value> {
     let line = text[..at].matches('\n').count();
     let start = text[..at].rfind('\n').map_or(0, |at| at + 1);

@@ -406,7 +406,7 @@ impl<'a> Room<'a> {
         }
     }
 
-    /// Sends a response. Returns the exit code if the program ended meanwhile.
+    /// Sends a response. Returns the exit code if the program called `exit` during the request.
     fn ended(&mut self, ended: Ended) -> Option<u8> {
         let Ended { key, id, answer, begins, reply } = ended;
         self.cancels.remove(&key);

@@ -1,4 +1,4 @@
-//! Reads inputs from a terminal, on a thread of its own so that tasks go on while the prompt waits.
+//! Reads inputs from a terminal on a separate thread, so that tasks continue while the prompt waits.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -23,24 +23,24 @@ use crate::editor_host::MachineHost;
 use crate::keywords::KEYWORDS;
 use crate::style::Colour;
 
-/// Entries that the history keeps.
+/// Number of history entries.
 const HISTORY: usize = 1000;
 
-/// What completion knows; the evaluating side writes it after every input.
+/// The data for completion. The evaluating thread updates it after every input.
 #[derive(Default, Debug)]
 pub(crate) struct Known {
-    /// Builtins, globals and the session's own names.
+    /// Builtins, globals and the names declared in the session.
     pub(crate) names: Vec<String>,
     /// Members by type.
     pub(crate) of_type: BTreeMap<String, Vec<String>>,
-    /// Members by the session's names.
+    /// Members by name of a session variable.
     pub(crate) of_name: BTreeMap<String, Vec<String>>,
 }
 
 /// [`Known`], shared between the two threads.
 pub(crate) type Shared = Arc<Mutex<Known>>;
 
-/// Reads inputs and sends each, waiting until it was evaluated, until the user ends the session.
+/// Reads inputs and sends each one, waiting for its evaluation, until the user ends the session.
 pub(crate) fn read(
     known: Shared,
     inputs: &UnboundedSender<String>,
@@ -60,7 +60,7 @@ pub(crate) fn read(
     editor.set_helper(Some(Assistant { known, colour, machine: OnceCell::new() }));
     let history = history_file();
     if let Some(path) = &history {
-        // A first session has no history yet.
+        // The first session has no history file.
         let facts = Real::new().facts(path);
         if facts.is_ok_and(|facts| facts.size <= MAX_HISTORY) {
             let _ = editor.load_history(path);
@@ -73,10 +73,10 @@ pub(crate) fn read(
                     break;
                 }
             }
-            // With text Ctrl-C discards it; rustyline says so only by the error.
+            // Ctrl-C discards a nonempty line. rustyline reports both cases with the same error.
             Err(ReadlineError::Interrupted) if editor.helper().is_some_and(Assistant::had_text) => {}
             Err(ReadlineError::Interrupted | ReadlineError::Eof) => break,
-            // A byte that is no text, typed or pasted: the line is lost, the session is not.
+            // Invalid UTF-8, typed or pasted: the line is dropped and the session continues.
             Err(ReadlineError::Io(error)) if error.kind() == std::io::ErrorKind::InvalidData => {}
             Err(error) => return Err(format!("cannot read from the terminal: {error}")),
         }
@@ -93,7 +93,7 @@ pub(crate) fn read(
 /// The largest history that is loaded: 16 MiB.
 const MAX_HISTORY: u64 = 16 << 20;
 
-/// `~/.harn/repl_history`, unless what is there could block or never end.
+/// Returns `~/.harn/repl_history`, unless it could block or is endless.
 #[expect(clippy::disallowed_methods, reason = "the home of a person without HOME is for the library to find")]
 fn history_file() -> Option<PathBuf> {
     let path = dirs::home_dir()?.join(".harn").join("repl_history");
@@ -104,19 +104,19 @@ fn history_file() -> Option<PathBuf> {
     Some(path)
 }
 
-/// A line of so many bytes has no colours: with them it is drawn anew for each character.
+/// Lines from this number of bytes on are not coloured, because coloured lines are redrawn for each character.
 const LONG: usize = 1000;
 
-/// What rustyline asks while a line is edited.
+/// The callbacks of rustyline.
 struct Assistant {
     known: Shared,
     colour: Colour,
-    /// What imports and options there are; made when it is first asked for.
+    /// Data about imports and options, created on first use.
     machine: OnceCell<MachineHost>,
 }
 
 thread_local! {
-    /// The text under the cursor when a key was last drawn; the editor has one thread.
+    /// Whether the line had text when it was last edited. The editor has one thread.
     static TEXT: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
@@ -126,7 +126,7 @@ impl Assistant {
         TEXT.replace(false)
     }
 
-    /// The members of what stands before a dot.
+    /// Returns the members of the expression before a dot.
     fn members(known: &Known, receiver: &str) -> Vec<String> {
         if let Some(members) = known.of_name.get(receiver) {
             return members.clone();
@@ -136,7 +136,7 @@ impl Assistant {
             Some('"') => of_type("string"),
             Some(']') if receiver.starts_with('[') => of_type("list"),
             Some('}') if receiver.starts_with('{') => of_type("dict"),
-            // Of anything else the type is not known without running it: every method is possible.
+            // The type of any other expression is only known after evaluation, so every method is offered.
             _ => known.of_type.values().flatten().cloned().collect(),
         }
     }
@@ -148,7 +148,7 @@ impl Hinter for Assistant {
     type Hint = String;
 
     fn hint(&self, line: &str, _at: usize, _context: &Context<'_>) -> Option<String> {
-        // Asked whenever the line changed, which is what `had_text` needs to know.
+        // Called whenever the line changes, so the state for `had_text` is updated here.
         TEXT.set(!line.is_empty());
         None
     }
@@ -170,7 +170,7 @@ impl Highlighter for Assistant {
     }
 
     fn highlight_char(&self, line: &str, _at: usize, kind: CmdKind) -> bool {
-        // At its length the line is drawn once more, without them.
+        // At the limit, the line is redrawn once without colours.
         self.colour.on() && line.len() <= LONG && kind != CmdKind::MoveCursor
     }
 }
@@ -193,7 +193,7 @@ impl Completer for Assistant {
     }
 }
 
-/// What an import may name, and the keys of options, where a line has one of them.
+/// Completes module paths in imports and keys of options.
 fn special<'m>(
     machine: impl FnOnce() -> &'m MachineHost,
     line: &str,
@@ -206,7 +206,7 @@ fn special<'m>(
     harn_lsp::complete_special(machine(), &Real::new().work_dir(), line, at)
 }
 
-/// What can stand at a place of a line: where the word begins, and the words.
+/// Returns the completions at a position of a line, and the start of the completed word.
 fn candidates(known: &Known, line: &str, at: usize) -> (usize, Vec<String>) {
     let (start, member) = words::word_before(line, at);
     let prefix = line.get(start..at).unwrap_or_default();

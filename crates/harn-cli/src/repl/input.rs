@@ -1,21 +1,22 @@
-//! When an input of the REPL is complete: brackets and strings are closed, and the last line does not ask for more.
+//! Decides when an input of the REPL is complete: brackets and strings are closed, and the last line does not require
+//! another one.
 
-/// What a text needs before it can be evaluated.
+/// The completeness of an input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
-    /// Nothing: it can be parsed, if only to report its errors.
+    /// It can be parsed, possibly with errors.
     Complete,
-    /// More lines.
+    /// It needs more lines.
     Incomplete,
 }
 
-/// Operators that no statement ends with.
+/// Operators that cannot end a statement.
 const OPEN_ENDS: &[&str] = &[
     "+", "-", "*", "/", "%", "=", "==", "!=", "<", "<=", ">=", "&&", "||", "|>", "??", "->", ",", ".", "?.",
     "\\",
 ];
 
-/// Looks at an input.
+/// Returns the state of an input.
 pub(crate) fn state(text: &str) -> State {
     let mut scanner = Scanner { text: text.as_bytes(), at: 0, last: 0..0 };
     match scanner.code(None, 0) {
@@ -29,21 +30,21 @@ pub(crate) fn state(text: &str) -> State {
     }
 }
 
-/// What the scanner found.
+/// The result of the scanner.
 #[derive(PartialEq, Eq)]
 enum Scan {
     /// Everything is closed.
     Closed,
-    /// The text ends inside of something that more lines can close.
+    /// The input ends inside of something that further lines can close.
     Open,
-    /// A closing bracket too many, or a string that its line does not close: more lines cannot help.
+    /// There is a surplus closing bracket, or a string that is not closed on its line. Further lines cannot fix this.
     Wrong,
 }
 
 struct Scanner<'a> {
     text: &'a [u8],
     at: usize,
-    /// The last piece of code that is neither blank nor comment.
+    /// The last token that is neither whitespace nor a comment.
     last: std::ops::Range<usize>,
 }
 
@@ -52,9 +53,9 @@ impl Scanner<'_> {
         self.text[self.at..].starts_with(piece)
     }
 
-    /// Scans code up to `close`, or to the end of the text when that is `None`.
+    /// Scans code up to `close`, or to the end of the input if it is `None`.
     fn code(&mut self, close: Option<u8>, depth: usize) -> Scan {
-        // Deeper nesting than the parser takes is the parser's to report.
+        // The parser reports nesting that is too deep.
         if depth > harn_syntax::MAX_NESTING {
             return Scan::Wrong;
         }
@@ -91,7 +92,7 @@ impl Scanner<'_> {
         if close.is_none() { Scan::Closed } else { Scan::Open }
     }
 
-    /// Whether the byte before is part of a name, so that an `r` is no prefix.
+    /// Whether the previous byte is part of a name, so that an `r` is not a string prefix.
     fn inside_name(&self) -> bool {
         self.at > 0 && (self.text[self.at - 1].is_ascii_alphanumeric() || self.text[self.at - 1] == b'_')
     }

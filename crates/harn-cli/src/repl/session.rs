@@ -1,4 +1,4 @@
-//! Evaluates the inputs of a REPL against one live machine.
+//! Evaluates the inputs of a REPL in one VM.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +16,7 @@ use harn_vm::{Error, ErrorKind, EvalError, Interrupt, LoadError, Vm};
 use super::editor::Known;
 use crate::{describe, program};
 
-/// What `:help` prints.
+/// The output of `:help`.
 const HELP: &str =
     "Type a declaration, a statement or an expression. Values of expressions are printed and assigned
 to _1, _2, ... A name can be declared again; `await(task)` works at the prompt.
@@ -34,45 +34,45 @@ to _1, _2, ... A name can be declared again; `await(task)` works at the prompt.
 Tab completes names and members. Ctrl-C interrupts an evaluation.
 ";
 
-/// Bytes of a value that are printed, and with `:all`.
+/// Maximum number of printed bytes of a value, and with `:all`.
 const SHOWN: usize = 4 << 10;
 const SHOWN_ALL: usize = 1 << 20;
 
 /// The largest file that `:load` reads.
 const MAX_FILE: u64 = 8 << 20;
 
-/// What an input came to.
+/// The reply to an input.
 pub(crate) enum Reply {
-    /// Text to print, perhaps none.
+    /// Output, possibly empty.
     Text(String),
-    /// An error to print.
+    /// An error message.
     Error(String),
-    /// The session is to end with this exit code.
+    /// The end of the session with this exit code.
     Quit(u8),
 }
 
-/// The means to stop the evaluation that is running, while one is.
+/// The interrupt handle of the current evaluation.
 pub(crate) type Running = Arc<Mutex<Option<Interrupt>>>;
 
-/// A session.
+/// A REPL session.
 pub(crate) struct Session {
     vm: Rc<Vm>,
     session: harn_vm::Session,
-    /// Number of the last value bound to `_n`.
+    /// Number of the last `_n` variable.
     count: usize,
     running: Running,
-    /// Members of the session's own values, by name.
+    /// Members of the session's variables, by name.
     members: BTreeMap<String, Vec<String>>,
-    /// Somebody reads along: texts are shown in quotes, and long values cut.
+    /// Whether the session is interactive: strings are quoted and long values are truncated.
     talks: bool,
-    /// The inputs that went well, for `:save`.
+    /// The successful inputs, for `:save`.
     history: Vec<String>,
-    /// Those that the types of the next one follow from.
+    /// The inputs whose types are known to the next one.
     context: Context,
 }
 
 impl Session {
-    /// An empty session.
+    /// Creates an empty session.
     pub(crate) fn new(running: Running, talks: bool) -> Session {
         let vm = program::session_vm(std::rc::Rc::new(Real::new()));
         let session = harn_vm::Session::new(&vm);
@@ -88,10 +88,10 @@ impl Session {
         }
     }
 
-    /// Takes a complete input: a command or source text.
+    /// Handles a complete input: a command or source code.
     pub(crate) async fn take(&mut self, input: &str) -> Reply {
         let input = input.trim();
-        // What other prompts know, unless the session has a name of that kind.
+        // Commands of other REPLs, unless the session has such a name.
         match input {
             "help" if !self.session.names().iter().any(|name| name == "help") => {
                 return Reply::Text(HELP.to_owned());
@@ -153,13 +153,13 @@ impl Session {
         }
     }
 
-    /// Ends the session: its tasks stop, and generators that are suspended run their cleanup.
+    /// Ends the session: stops its tasks, and runs the cleanup of suspended generators.
     pub(crate) async fn end(&mut self) {
-        // What ends a program has nothing more to end here.
+        // An `exit` has no effect here.
         let _ = self.session.end().await;
     }
 
-    /// Evaluates source text; the value of an expression is printed and bound.
+    /// Evaluates source code. The value of an expression is printed and bound.
     async fn evaluate(&mut self, input: &str) -> Reply {
         if input.is_empty() {
             return Reply::Text(String::new());
@@ -197,10 +197,10 @@ impl Session {
         Reply::Text(format!("{text}\n(the beginning; `:all _{}` shows the rest)\n", self.count))
     }
 
-    /// Looks for wrong types, by what earlier inputs declare.
+    /// Checks types with the declarations of earlier inputs.
     ///
     /// # Errors
-    /// What keeps the input from running.
+    /// The error that prevents the evaluation.
     fn check(&self, input: &str) -> Result<(), String> {
         let (text, start) = self.context.before(input);
         let parsed = harn_syntax::parse(&text);
@@ -221,7 +221,7 @@ impl Session {
         Err(wrong.into_iter().map(|d| d.message.to_string()).collect::<Vec<_>>().join("\nError: "))
     }
 
-    /// Tells of a comment that was meant as a division. At a prompt nobody explains a number with another one.
+    /// Warns about a comment that was probably meant as a division.
     fn warn(&self, input: &str) {
         let text = if ends_in_expression(input) && !input.contains('\n') {
             format!("return {input}")
@@ -238,7 +238,7 @@ impl Session {
         }
     }
 
-    /// Runs a text; Ctrl-C stops it.
+    /// Evaluates source code. Ctrl-C interrupts it.
     async fn run(&mut self, text: &str) -> Result<Value, EvalError> {
         let interrupt = self.vm.interrupt().clone();
         interrupt.clear();
@@ -251,7 +251,7 @@ impl Session {
         result
     }
 
-    /// What completion may offer now.
+    /// Returns the current data for completion.
     pub(crate) fn known(&self) -> Known {
         let builtins = self.vm.builtin_names().map(str::to_owned);
         let names = builtins.chain(self.vm.global_names()).chain(self.session.names()).collect();
@@ -264,7 +264,7 @@ impl Session {
     }
 }
 
-/// A value as the prompt shows it: a text in quotes, so that `"1"` and `1` differ.
+/// Formats a value for the prompt. Strings are quoted, so that `"1"` and `1` differ.
 fn shown(value: &Value, limit: usize) -> String {
     let mut out = String::new();
     print(value, limit, 0, &mut out);
@@ -275,7 +275,7 @@ fn shown(value: &Value, limit: usize) -> String {
     out
 }
 
-/// How deep lists and dicts are printed with quotes in them.
+/// Maximum nesting depth at which strings are quoted.
 const MAX_DEPTH: usize = 32;
 
 fn print(value: &Value, limit: usize, depth: usize, out: &mut String) {
@@ -312,12 +312,12 @@ fn print(value: &Value, limit: usize, depth: usize, out: &mut String) {
     }
 }
 
-/// The identifiers in a text, roughly.
+/// Returns the approximate identifiers in a source.
 fn words_of(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
 
-/// The members of a value: its keys or fields, and the methods of its type.
+/// Returns the members of a value: its keys or fields, and the methods of its type.
 fn members(vm: &Vm, value: &Value) -> Vec<String> {
     let mut members: Vec<String> = Vec::new();
     if let Some(dict) = value.as_dict() {
@@ -335,22 +335,21 @@ fn members(vm: &Vm, value: &Value) -> Vec<String> {
     members
 }
 
-/// Whether the value of the text is one to show: its last statement is an expression.
+/// Whether the value of an input is printed: its last statement is an expression.
 fn ends_in_expression(text: &str) -> bool {
     let parsed = harn_syntax::parse(text);
     parsed.program.items.last().is_some_and(|item| matches!(item.kind, StmtKind::Expr(_)))
 }
 
-/// The text of an error, in one line per error.
-/// The inputs that the checker knows when it looks at the next one.
+/// The successful inputs that the checker sees before the next one, with the names that they declare.
 #[derive(Default)]
 struct Context(Vec<(Vec<Name>, String)>);
 
-/// How much of them, in bytes: each input is checked with all of it.
+/// Maximum total size of these inputs in bytes: all of them are checked again with each input.
 const MAX_CONTEXT: usize = 64 << 10;
 
 impl Context {
-    /// An input that went well. What declared its names before counts no more.
+    /// Adds a successful input. Earlier inputs that declare one of its names are removed.
     fn add(&mut self, input: &str) {
         let names = declared(input);
         self.0.retain(|(old, _)| !old.iter().any(|name| names.contains(name)));
@@ -361,7 +360,7 @@ impl Context {
         }
     }
 
-    /// The inputs with another one behind them, and where that begins.
+    /// Returns the inputs followed by another one, and the offset of that one.
     fn before(&self, input: &str) -> (String, usize) {
         let names = declared(input);
         let mut text = String::new();
@@ -374,7 +373,7 @@ impl Context {
     }
 }
 
-/// The names that an input declares for the session.
+/// Returns the names that an input declares for the session.
 fn declared(input: &str) -> Vec<Name> {
     let mut names = Vec::new();
     for stmt in harn_syntax::parse(input).program.items {
@@ -414,7 +413,7 @@ fn error_reply(error: &EvalError, input: &str) -> Reply {
     }
 }
 
-/// What is wrong with what was typed, where, and how it is written instead.
+/// Formats a syntax error with its location and fix.
 fn in_words(error: &SyntaxError, input: &str) -> String {
     let diagnostic = error.diagnostic(input);
     let (line, column) = line_column(input, error.span.start);
@@ -422,7 +421,7 @@ fn in_words(error: &SyntaxError, input: &str) -> String {
     format!("{} at {line}:{column}{help}", diagnostic.message)
 }
 
-/// As a script would catch it, except that thrown values are marked.
+/// Returns the message of an error as a script would catch it, with thrown values marked.
 fn text_of(error: &Error) -> String {
     match error.kind() {
         ErrorKind::Thrown(_) => error.uncaught_text(),

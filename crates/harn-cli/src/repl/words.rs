@@ -1,4 +1,4 @@
-//! What the REPL's line editor knows about words: completion of names and members, colours.
+//! Completion of names and members, and syntax colours, for the REPL's line editor.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use crate::keywords::KEYWORDS;
 pub(crate) const COMMANDS: &[&str] =
     &[":all", ":doc", ":help", ":load", ":quit", ":reset", ":save", ":time", ":type"];
 
-/// The beginning of the word that ends at `at`: where it starts, and whether a dot stands before it.
+/// Returns the start of the word that ends at `at`, and whether it follows a dot.
 pub(crate) fn word_before(line: &str, at: usize) -> (usize, bool) {
     let head = line.get(..at).unwrap_or(line);
     let start = head
@@ -21,8 +21,8 @@ pub(crate) fn word_before(line: &str, at: usize) -> (usize, bool) {
     (start, member)
 }
 
-/// The expression in front of the dot before `at`, as far back as one can read it without parsing: a chain of
-/// names, calls and subscripts, or a string.
+/// Returns the expression before the dot at `at`, as far as it can be found without parsing: a chain of names, calls
+/// and subscripts, or a string.
 pub(crate) fn receiver(line: &str, at: usize) -> &str {
     let (start, member) = word_before(line, at);
     if !member {
@@ -46,7 +46,7 @@ pub(crate) fn receiver(line: &str, at: usize) -> &str {
     &head[from..]
 }
 
-/// The line with keywords, strings, numbers and comments in colour.
+/// Colours keywords, strings, numbers and comments of a line.
 pub(crate) fn highlight(line: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(line.len() + 32);
     let mut rest = line;
@@ -78,7 +78,7 @@ fn run(text: &str, belongs: impl Fn(char) -> bool) -> usize {
     text.char_indices().find(|(_, c)| !belongs(*c)).map_or(text.len(), |(i, _)| i)
 }
 
-/// Where the string that a text begins with ends.
+/// Returns the end of the string at the start of `text`.
 fn string_end(text: &str) -> usize {
     let mut escaped = false;
     for (i, c) in text.char_indices().skip(1) {

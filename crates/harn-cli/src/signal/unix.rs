@@ -1,12 +1,12 @@
-//! Signals of Unix.
+//! Unix signals.
 
 use super::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-/// Calls a function in a thread of its own with the number of each signal.
+/// Calls a function on a new thread with the number of each signal.
 pub(super) fn each(mut on_signal: impl FnMut(i32) + Send + 'static) {
     let mut wanted = vec![SIGINT, SIGTERM, SIGQUIT];
     if !is_ignored(SIGHUP) {
-        // Started with `nohup`, a program outlives its terminal.
+        // With `nohup`, a program continues after its terminal is closed.
         wanted.push(SIGHUP);
     }
     let Ok(mut signals) = signal_hook::iterator::Signals::new(wanted) else { return };
@@ -20,8 +20,8 @@ pub(super) fn each(mut on_signal: impl FnMut(i32) + Send + 'static) {
 /// Whether this process was started with a signal ignored.
 fn is_ignored(signal: i32) -> bool {
     let mut now = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: without a new action nothing is changed; the old one is written to memory of its type.
+    // SAFETY: without a new action nothing changes; the old one is written to memory of its type.
     let asked = unsafe { libc::sigaction(signal, std::ptr::null(), now.as_mut_ptr()) };
-    // SAFETY: all zeroes is a value of the type, and a call that succeeds has written one.
+    // SAFETY: all zeros are a valid value of the type, and a successful call has written one.
     asked == 0 && unsafe { now.assume_init() }.sa_sigaction == libc::SIG_IGN
 }

@@ -1,4 +1,4 @@
-//! What the console of Windows tells.
+//! Console events on Windows.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use tokio::signal::windows::{ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown};
 
 use super::{SIGINT, SIGTERM};
 
-/// Calls a function in a thread of its own with the number of the signal that stands for each event.
+/// Calls a function on a new thread with the signal number that represents each event.
 pub(super) fn each(on_signal: impl FnMut(i32) + Send + 'static) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() else { return };
     let _ = std::thread::Builder::new()
