@@ -93,7 +93,7 @@ impl<'a> Visitor<'a> for Look {
 mod tests {
     use super::*;
 
-    /// Whether `missing` is reached at once.
+    /// Whether the code reaches `missing` immediately.
     fn at_once(text: &str) -> bool {
         let tree = harn_syntax::parse(text).program;
         let start = text.find("missing").unwrap() as u32;

@@ -706,7 +706,7 @@ pub(crate) fn check_text(
 
 /// A VM with a loaded program that can run repeatedly.
 pub(crate) struct Prepared {
-    /// The machine.
+    /// The VM.
     pub(crate) vm: Rc<Vm>,
     loaded: harn_vm::Program,
     /// Findings that do not prevent a run.

@@ -82,7 +82,7 @@ mod tests {
             let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
             all.push((format!("{path} {}", arg.get_id()), help));
             for value in arg.get_possible_values() {
-                // The shells describe themselves.
+                // The shells of `completions` have no help.
                 if let Some(help) = value.get_help() {
                     all.push((format!("{path} {} {}", arg.get_id(), value.get_name()), help.to_string()));
                 }

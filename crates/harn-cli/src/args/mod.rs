@@ -515,7 +515,7 @@ pub(crate) struct OperationArgs {
 }
 
 impl OperationArgs {
-    /// The health of a server without a store; it listens if the options say so.
+    /// Creates the health state of a server without a store, and starts the listener if an address is set.
     pub(crate) fn serve(&self) -> Result<std::sync::Arc<crate::health::Health>, String> {
         let health = crate::health::Health::new(None);
         if let Some(address) = self.health {
@@ -524,7 +524,7 @@ impl OperationArgs {
         Ok(health)
     }
 
-    /// Prints where probes are answered.
+    /// Prints the address of the probes.
     pub(crate) fn announce(&self, address: std::net::SocketAddr) {
         let text = format!("health: http://{address}/healthz");
         self.log_format.tell(crate::logs::Level::Info, None, &text);

@@ -165,9 +165,9 @@ pub(crate) struct Filter {
     pub(crate) program: Option<String>,
     pub(crate) id: Option<String>,
     pub(crate) category: Option<String>,
-    /// A part of the name of the process that works on it.
+    /// Substring of the name of the process that executes the run.
     pub(crate) owner: Option<String>,
-    /// A part of the note.
+    /// Substring of the note.
     pub(crate) note: Option<String>,
     pub(crate) queue: Option<String>,
     pub(crate) key: Option<String>,
