@@ -1,4 +1,4 @@
-//! Links the module on macOS, whose linker must be told that the interpreter defines the missing symbols.
+//! Links the module on macOS, where the linker needs options to leave the symbols of the interpreter undefined.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -55,7 +55,7 @@ threads = CallThreads()
 def dispatch(function: Callable[..., Any], args: List[Any], reply: _harn.Reply) -> None:
     """Calls a function for a program; ``reply`` receives the result."""
     if is_async(function):
-        # The call only makes the coroutine.
+        # The call only creates the coroutine.
         _call(function, args, reply)
     else:
         threads.submit((function, args, reply))
@@ -87,7 +87,7 @@ def _await(awaitable: Awaitable[Any], reply: _harn.Reply) -> None:
             try:
                 loop.call_soon_threadsafe(task.cancel)
             except RuntimeError:
-                # The loop is closed, which ended the task.
+                # The loop is closed, which also ended the task.
                 pass
 
         reply.on_cancel(cancel)

@@ -37,9 +37,9 @@ class HarnError(Exception):
         self.trace: List[Frame] = list(trace)
         #: Additional lines of the error.
         self.notes: List[str] = list(notes)
-        #: The standard output of the program until it failed.
+        #: The standard output of the program before it failed.
         self.output = ""
-        #: Its standard error until then.
+        #: Its standard error before it failed.
         self.errors = ""
 
     @property

@@ -126,7 +126,7 @@ class Runtime:
             raise spec_error(error) from None
 
     def _stream(self, name: str, *args: Any) -> EventStream:
-        # A run starts at once: its handlers must find the loop that is going to read the events.
+        # A run starts immediately: its handlers must find the loop that will read the events.
         loop = running_loop()
         if loop is not None:
             loops.enter(loop)

@@ -60,9 +60,9 @@ class LayeredPrompt(Record):
 
     __slots__ = ()
 
-    #: The text.
+    #: The prompt.
     text: str
-    #: The SHA-256 of the text in hexadecimal digits.
+    #: The SHA-256 of the prompt in hexadecimal digits.
     cache_key: str
 
     def __str__(self) -> str:

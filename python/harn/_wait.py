@@ -30,7 +30,7 @@ def wait(pending: _harn.Pending, timeout: Optional[float] = None, *, brief: bool
 
     ``brief`` is for calls that run no function of Python.
     """
-    # A wait inside a coroutine blocks its loop: coroutines of handlers must run on another one.
+    # A wait inside a coroutine blocks its loop, so coroutines of handlers must run on another one.
     loop = None if brief else running_loop()
     if loop is not None:
         loops.block(loop)

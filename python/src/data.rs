@@ -33,7 +33,7 @@ impl RemoteValue {
         self.commands.call(Target::Remote(self.clone()), args)
     }
 
-    /// Requests the next item of the value: a list of the item, or nil at the end.
+    /// Requests the next item of the value: a list with the item, or nil at the end.
     pub fn next_item(self: &Arc<Self>) -> Pending {
         self.commands.call(Target::NextItem(self.clone()), Vec::new())
     }
@@ -64,7 +64,7 @@ pub enum Data {
     Duration(i64),
     /// list
     List(Vec<Data>),
-    /// dict, in the order in which it was written
+    /// dict, in insertion order
     Dict(Vec<(String, Data)>),
     /// set
     Set(Vec<Data>),
@@ -100,18 +100,18 @@ pub enum Data {
     Remote(Arc<RemoteValue>),
     /// A function of the host.
     Callable(Object),
-    /// A function of the host that returns a list of the next item, or nil at the end.
+    /// A function of the host that returns a list with the next item, or nil at the end.
     Pull(Object),
     /// An object of the host that the program only passes on.
     Opaque(Object),
 }
 
-/// Runs one level of a conversion. Threads of hosts may have small stacks, so nested data brings its own.
+/// Runs one level of a conversion. Threads of hosts may have small stacks, so nested data allocates its own.
 pub(crate) fn with_stack<T>(convert: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(64 * 1024, 1024 * 1024, convert)
 }
 
-/// Converts a value of a program; functions, streams and other values without a plain form stay there.
+/// Converts a value of a program. Functions, streams and other values without a plain form stay on its thread.
 ///
 /// # Errors
 /// The data is nested more than [`MAX_DEPTH`] levels deep.
@@ -175,7 +175,7 @@ fn level_to_data(state: &MachineState, value: &Value, depth: usize) -> Result<Da
     })
 }
 
-/// Makes a value of a program.
+/// Converts data to a value of a program.
 ///
 /// # Errors
 /// The data refers to a value of another program.

@@ -19,7 +19,7 @@ pub trait HostObject: Any + Send + Sync {
     /// A number that is equal for two references to one object.
     fn identity(&self) -> usize;
 
-    /// Starts a call. The host stores the result in `reply`, at once or later, on any thread.
+    /// Starts a call. The host stores the result in `reply`, immediately or later, on any thread.
     ///
     /// # Errors
     /// The reason why the host cannot start the call.
@@ -44,7 +44,7 @@ pub struct HostException {
 /// The result of a call of a host function.
 pub type Answer = Result<Data, HostException>;
 
-/// Whether the program still waits for a call, and the listener for the moment when it does not.
+/// Whether the program still waits for a call, and the listener for its cancellation.
 #[derive(Default)]
 struct Cancellation {
     cancelled: bool,
@@ -73,7 +73,7 @@ impl Reply {
         }
     }
 
-    /// Calls `listener` when the program cancels the call, at once if it has.
+    /// Calls `listener` when the program cancels the call, or immediately if it already has.
     pub fn on_cancel(&self, listener: Listener) {
         let mut cancellation = locked(&self.cancellation);
         if cancellation.cancelled {
@@ -167,7 +167,7 @@ pub(crate) fn function(state: &Rc<MachineState>, object: &Object) -> Value {
     NativeFunction::of_host("python", run, Rc::new(HostValue(object.clone())))
 }
 
-/// The items that a function of the host returns, one list of one item per call.
+/// The items that a function of the host returns: each call returns a list with one item.
 struct HostItems {
     state: Weak<MachineState>,
     next: Object,

@@ -1,7 +1,8 @@
 //! The native module of the Python package `harn`.
 //!
-//! [`machine`], [`data`], [`host`] and [`pending`] run programs and convert values without a type of Python, so that their
-//! tests need no interpreter. The module `python` binds them with PyO3; unit tests leave it out and link without libpython.
+//! [`machine`], [`data`], [`host`] and [`pending`] run programs and convert values without Python types, so that their
+//! tests need no interpreter. The module `python` binds them with PyO3; unit tests exclude it and link without
+//! libpython.
 
 pub mod data;
 pub mod host;

@@ -1,4 +1,4 @@
-//! A machine: a program, its VM and the thread that both live on.
+//! A machine: a program, its VM and their thread.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ use crate::pending::{
 /// The stack of a machine's thread: as large as that of a main thread.
 const STACK: usize = 8 << 20;
 
-/// The variable that holds programs to a sandbox, as for `harn run`.
+/// The environment variable that restricts programs to a sandbox, as for `harn run`.
 const SANDBOX: &str = "HARN_HANDLER_SANDBOX";
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
@@ -44,12 +44,12 @@ pub enum Target {
     Export(String),
     /// A builtin.
     Builtin(String),
-    /// A value of the program.
+    /// A function value of the program.
     Remote(Arc<RemoteValue>),
-    /// The next item of a value of the program.
+    /// Returns the next item of a value of the program.
     NextItem(Arc<RemoteValue>),
-    /// The pipeline of a name, or the default one; its parameters are the arguments by name. The result is a list of the
-    /// pipeline's value, or nil when the program has no pipeline.
+    /// The pipeline with this name, or the default one; its parameters are the arguments by name. The result is a list
+    /// with the pipeline's value, or nil if the program has no pipeline.
     Pipeline(Option<String>, Vec<(String, Data)>),
 }
 
@@ -57,9 +57,9 @@ pub enum Target {
 pub enum Command {
     /// Runs the top level.
     Begin(Completion),
-    /// Calls something.
+    /// Calls a target.
     Call {
-        /// The number by which [`Command::Abort`] finds it.
+        /// The call's number for [`Command::Abort`].
         call: u64,
         /// The callee.
         target: Target,
@@ -74,7 +74,7 @@ pub enum Command {
     Abort(u64),
     /// Releases a value that the host no longer refers to.
     Release(u64),
-    /// Ends the program and then the thread.
+    /// Ends the program and its thread.
     Close(Completion),
     /// Wakes the thread so that it ends.
     End,
@@ -85,7 +85,7 @@ pub enum Command {
 pub struct CommandSender(UnboundedSender<Command>);
 
 impl CommandSender {
-    /// Sends a command. A machine that has ended drops it, which settles its completion.
+    /// Sends a command. A machine that has ended drops it, which completes its result.
     pub(crate) fn send(&self, command: Command) {
         drop(self.0.send(command));
     }
@@ -110,7 +110,7 @@ pub struct Output {
 struct MachineSystem {
     real: Real,
     env: HashMap<String, String>,
-    /// `None` when programs write to the streams of the process.
+    /// `None` if programs write to the streams of the process.
     output: Option<Arc<Mutex<Output>>>,
 }
 
@@ -142,7 +142,7 @@ impl Layer for MachineSystem {
     }
 }
 
-/// The inputs of a machine. They cross to its thread, so they hold no `System`: that is built there.
+/// The inputs of a machine. They are sent to its thread, so they contain no `System`: that is built there.
 pub struct MachineOptions {
     /// The program.
     pub source: Source,
@@ -168,7 +168,7 @@ pub(crate) struct MachineState {
     commands: CommandSender,
     exported: RefCell<HashMap<u64, Value>>,
     calls: RefCell<HashMap<u64, harn_vm::Call>>,
-    /// Becomes ready when the top level has ended, if it was begun.
+    /// Completed when the top level has ended, if it was started.
     top_level: RefCell<Option<oneshot::Receiver<()>>>,
     /// Results of `Close`, stored when everything else has ended.
     closing: RefCell<Vec<(Completion, Outcome)>>,
@@ -194,7 +194,7 @@ impl MachineState {
         MachineState::new(new_id(), CommandSender(unbounded_channel().0))
     }
 
-    /// The number of values that the host refers to.
+    /// Returns the number of values that the host refers to.
     #[cfg(test)]
     pub(crate) fn exported_count(&self) -> usize {
         self.exported.borrow().len()
@@ -324,7 +324,7 @@ fn prepare(
         return Err(rejected(problem.diagnostic.message));
     }
     let root = manifest.and_then(|path| path.parent().map(Path::to_owned));
-    // The process decides, not `env`, which the caller of a program may pass on from others.
+    // The process decides, not `env`, which may come from an untrusted source.
     let process = Real::new().env(SANDBOX);
     let roots = [Some(system.work_dir()), root.clone()].into_iter().flatten().collect();
     let ceiling = sandbox(process.as_deref(), roots).map_err(rejected)?;
@@ -452,7 +452,7 @@ fn handle(state: &Rc<MachineState>, instance: &Rc<Instance>, command: Command) {
                 running.iter().for_each(harn_vm::Call::abort);
                 let top_level = state.top_level.take();
                 if let Some(top_level) = top_level {
-                    // `Machine::interrupt_top_level` stops it. The sender is dropped without a message.
+                    // `Machine::interrupt_top_level` interrupts it. The sender is dropped without a message.
                     let _ = top_level.await;
                 }
                 let ended = instance.end().await;
@@ -469,7 +469,7 @@ fn handle(state: &Rc<MachineState>, instance: &Rc<Instance>, command: Command) {
     }
 }
 
-/// Starts a call; `None` when there is no pipeline to call.
+/// Starts a call. Returns `None` if there is no pipeline to call.
 fn start(
     state: &Rc<MachineState>,
     instance: &Instance,
@@ -536,13 +536,12 @@ impl Drop for Registration {
     }
 }
 
-/// The number of machines whose threads have not ended.
+/// Returns the number of machines whose threads have not ended.
 pub fn running_machines() -> usize {
     locked(&RUNNING).as_ref().map_or(0, HashMap::len)
 }
 
-/// Interrupts and closes all machines and waits for the end of their threads for at most `timeout`. Returns whether all
-/// have ended.
+/// Interrupts and closes all machines, and waits at most `timeout` for their threads. Returns whether all have ended.
 pub fn close_all(timeout: Duration) -> bool {
     let running = locked(&RUNNING);
     for machine in running.iter().flat_map(HashMap::values) {
@@ -552,7 +551,7 @@ pub fn close_all(timeout: Duration) -> bool {
     wait_ended(running, timeout, |running| !running.is_empty())
 }
 
-/// Waits while `some_run` holds, for at most `timeout`. Returns whether it no longer holds.
+/// Waits at most `timeout` while `some_run` is true. Returns whether it is false.
 fn wait_ended(
     running: MutexGuard<'_, Option<HashMap<u64, Running>>>,
     timeout: Duration,
@@ -563,7 +562,7 @@ fn wait_ended(
     !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
 }
 
-/// Forgets all machines, in a process that was forked: their threads are those of the parent.
+/// Forgets all machines after a fork: their threads belong to the parent process.
 pub fn forget_all() {
     if let Some(running) = locked(&RUNNING).take() {
         std::mem::forget(running);
@@ -617,7 +616,7 @@ impl Machine {
         Pending { slot, target: CancelTarget::Program(self.interrupt.clone()) }
     }
 
-    /// Is done when the program is compiled.
+    /// Completes when the program is compiled.
     pub fn ready(&self) -> Pending {
         Pending { slot: self.ready.clone(), target: CancelTarget::Program(self.interrupt.clone()) }
     }
@@ -629,7 +628,8 @@ impl Machine {
         pending
     }
 
-    /// Stops the top level if it runs. A top level without tasks never yields, so no command reaches its thread.
+    /// Interrupts the top level if it is running. A top level without tasks never yields, so no command reaches its
+    /// thread.
     fn interrupt_top_level(&self) {
         let top_level = locked(&self.top_level).take();
         if top_level.is_some_and(|slot| !slot.wait(Duration::ZERO)) {
@@ -669,12 +669,12 @@ impl Machine {
         !self.wait_ended(Duration::ZERO)
     }
 
-    /// Waits for the end of the program, for at most `timeout`. Returns whether it has ended.
+    /// Waits at most `timeout` for the end of the program. Returns whether it has ended.
     pub fn wait_ended(&self, timeout: Duration) -> bool {
         wait_ended(locked(&RUNNING), timeout, |running| running.contains_key(&self.id))
     }
 
-    /// Ends the program and its thread: tasks stop, cleanup runs.
+    /// Ends the program and its thread: tasks are cancelled, cleanup runs.
     pub fn close(&self) -> Pending {
         self.interrupt_top_level();
         self.program_call(Command::Close)

@@ -12,7 +12,7 @@ use crate::machine::{Command, CommandSender};
 pub struct Frame {
     /// The function's name, empty at the top level.
     pub function: String,
-    /// The file, as the program was named.
+    /// The file, under the name that the program was loaded with.
     pub file: String,
     /// From 1.
     pub line: usize,
@@ -26,7 +26,7 @@ pub struct Failure {
     pub kind: &'static str,
     /// The error category of the program, if it set one.
     pub category: Option<String>,
-    /// The message without the place.
+    /// The message without the location.
     pub message: String,
     /// The value that `catch` would bind.
     pub value: Data,
@@ -54,7 +54,7 @@ pub const KINDS: [&str; 11] = [
 ];
 
 impl Failure {
-    /// A failure without a place in the program.
+    /// A failure without a location in the program.
     pub fn plain(kind: &'static str, message: impl Into<String>) -> Box<Failure> {
         Box::new(Failure {
             kind,
@@ -114,13 +114,13 @@ impl ResultSlot {
         }
     }
 
-    /// Waits for the result for at most `timeout`. Returns whether there is one.
+    /// Waits at most `timeout` for the result. Returns whether there is one.
     pub fn wait(&self, timeout: Duration) -> bool {
         let waited = self.settled.wait_timeout_while(self.state(), timeout, |state| !state.settled);
         waited.unwrap_or_else(PoisonError::into_inner).0.settled
     }
 
-    /// Calls `listener` as soon as there is a result: at once, or on the machine's thread.
+    /// Calls `listener` when there is a result: immediately, or on the machine's thread.
     pub fn on_settled(&self, listener: Listener) {
         let mut state = self.state();
         if state.settled {
@@ -137,12 +137,12 @@ impl ResultSlot {
     }
 }
 
-/// The writing end of a [`ResultSlot`]. One that is dropped without a result settles the slot with [`Failure::closed`], so
-/// that no caller waits for a machine that has ended, whatever ended it.
+/// The writing end of a [`ResultSlot`]. If it is dropped without a result, it completes the slot with
+/// [`Failure::closed`], so that no caller waits for a machine that has ended for any reason.
 pub struct Completion(Arc<ResultSlot>);
 
 impl Completion {
-    /// A slot and its writing end.
+    /// Creates a slot and its writing end.
     pub fn with_slot() -> (Completion, Arc<ResultSlot>) {
         let slot = Arc::<ResultSlot>::default();
         (Completion(slot.clone()), slot)
@@ -160,7 +160,7 @@ impl Drop for Completion {
     }
 }
 
-/// Stops a whole program, also one that is not built yet.
+/// Interrupts a whole program, including one that is not built yet.
 #[derive(Default)]
 pub struct ProgramInterrupt(Mutex<(bool, Option<Interrupt>)>);
 
@@ -174,7 +174,7 @@ impl ProgramInterrupt {
         }
     }
 
-    /// Connects the interrupt of the VM, which is interrupted at once if the program was before.
+    /// Connects the interrupt of the VM, and triggers it immediately if the program was stopped before.
     pub(crate) fn connect(&self, interrupt: &Interrupt) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if state.0 {
@@ -184,24 +184,24 @@ impl ProgramInterrupt {
     }
 }
 
-/// What [`Pending::cancel`] stops.
+/// The target of [`Pending::cancel`].
 pub enum CancelTarget {
-    /// The call of this number.
+    /// The call with this number.
     Call(u64, CommandSender),
     /// The program.
     Program(Arc<ProgramInterrupt>),
 }
 
-/// A call that may not be done yet.
+/// A call that may not have completed yet.
 pub struct Pending {
-    /// Holds the result.
+    /// Contains the result.
     pub slot: Arc<ResultSlot>,
-    /// What `cancel` stops.
+    /// The target of `cancel`.
     pub target: CancelTarget,
 }
 
 impl Pending {
-    /// Stops the call, or the program that it runs: cleanup blocks run, nothing else does.
+    /// Stops the call, or the program that it runs. Only cleanup blocks still run.
     pub fn cancel(&self) {
         match &self.target {
             CancelTarget::Program(interrupt) => interrupt.interrupt(),

@@ -89,7 +89,7 @@ def over_threads(made, rounds, workers=8):
             try:
                 with harn.create_runtime(made, interpreter="scripted") as rt:
                     if n % 5 == 4:
-                        # Leaves early: the run is cancelled.
+                        # Leaves the loop early, which cancels the run.
                         next(rt.run_specialist("s", prompt(n)))
                     else:
                         check(n, list(rt.run_specialist("s", prompt(n))))
@@ -151,7 +151,7 @@ def settled(expected, limit=20):
 
 def main(thread_rounds, async_rounds, at_once):
     made = spec()
-    # The first rounds load code, start the loop of the package and fill caches.
+    # The first rounds load code, start the event loop of the package and fill caches.
     over_threads(made, 40)
     asyncio.run(over_tasks(made, 40, at_once))
     gc.collect()

@@ -19,7 +19,7 @@ function onLinkClick(event) {
   }
 }
 
-// `/` goes to the filter; `j` and `k` go through panels and runs.
+// `/` focuses the filter; `j` and `k` move through panels and runs.
 function onShortcut(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.('input, textarea, select, [contenteditable]')) return;
   const filter = document.getElementById('filter');
@@ -46,7 +46,7 @@ function start() {
   document.addEventListener('click', onLinkClick);
   document.addEventListener('keydown', onShortcut);
   window.addEventListener('popstate', renderRoute);
-  // Scrolling before the content is there says nothing about where the reader was.
+  // Before the content is loaded, the scroll position is not the reader's.
   window.addEventListener('scroll', debounce(() => current.settled && history.replaceState({ ...history.state, scroll: scrollY }, ''), 250));
   getMeta().then((meta) => {
     const where = document.getElementById('where');

@@ -53,12 +53,12 @@ fn count(value: &Data, key: &str) -> u64 {
 #[derive(Debug, Default)]
 pub(crate) struct CallLog {
     entries: Vec<Data>,
-    /// Why there are no entries, or which were skipped, as a sentence.
+    /// Why there are no entries, or which ones were skipped, as a message.
     pub(crate) note: Option<String>,
 }
 
 impl CallLog {
-    /// Reads a log; a missing one has no entries.
+    /// Reads a log. A missing file has no entries.
     pub(crate) fn read(system: &Real, path: &Path) -> CallLog {
         if !system.exists(path) {
             let note = "No call log lies beside this record: set HARN_LLM_TRANSCRIPT_DIR to this folder when you run the program.";
@@ -71,7 +71,7 @@ impl CallLog {
         }
     }
 
-    /// Creates a log without entries; `why` is the reason, as a sentence.
+    /// Creates a log without entries; `why` is the reason, as a message.
     pub(crate) fn unread(why: String) -> CallLog {
         CallLog { note: Some(why), ..CallLog::default() }
     }
@@ -187,7 +187,7 @@ impl CallLog {
         out
     }
 
-    /// Returns the conversation for reading: messages of other roles, and the replies of the models.
+    /// Returns the conversation for display: messages of other roles, and the replies of the models.
     pub(crate) fn story(&self) -> Vec<Data> {
         let mut out = Vec::new();
         for entry in &self.entries {
@@ -243,14 +243,14 @@ impl CallLog {
             .collect()
     }
 
-    /// The names of the tools that models have called.
+    /// Returns the names of the tools that models have called.
     pub(crate) fn tools(&self) -> BTreeSet<String> {
         let calls = self.of_type("provider_call_response").flat_map(|reply| items(reply, "tool_calls"));
         calls.filter_map(|call| text_of(call, "name")).collect()
     }
 }
 
-/// Milliseconds since 1970 of an entry.
+/// Returns the time of an entry in milliseconds since 1970.
 fn at(entry: &Data) -> Option<i64> {
     let (seconds, rest) = entry["timestamp"].as_str()?.split_once('.')?;
     let millis = rest.get(..3)?.parse::<i64>().ok()?;
@@ -269,7 +269,7 @@ pub(crate) fn plain(content: &Data) -> String {
     }
 }
 
-/// JSON on several lines.
+/// Formats JSON on several lines.
 pub(crate) fn pretty(value: &Data) -> String {
     format!("{value:#}")
 }

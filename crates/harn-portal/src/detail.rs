@@ -175,7 +175,7 @@ fn replay(opened: &Opened) -> Data {
     })
 }
 
-/// Quotes a word for a shell.
+/// Quotes an argument for a shell.
 fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
     if !text.is_empty() && text.chars().all(plain) {

@@ -37,7 +37,7 @@ pipeline default(task) {
 }
 ";
 
-/// A status and a sentence.
+/// An HTTP status and an error message.
 type Failed = (StatusCode, String);
 
 fn bad(text: impl Into<String>) -> Failed {
@@ -155,12 +155,12 @@ impl Jobs {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All jobs, the newest first.
+    /// Returns all jobs, newest first.
     pub(crate) fn to_json(&self) -> Data {
         json!({"jobs": self.list().iter().rev().map(|job| job.to_json()).collect::<Vec<_>>()})
     }
 
-    /// Ends a job, if there is one with this id.
+    /// Ends the job with this id, if it exists.
     pub(crate) fn stop(&self, id: &str) -> Option<Data> {
         let job = self.list().iter().find(|job| job.id == id).cloned()?;
         job.stop.notify_one();
@@ -170,7 +170,7 @@ impl Jobs {
     /// Starts a program: `{kind, path?, source?, task?, provider?, model?, env?}`.
     ///
     /// # Errors
-    /// A status and a sentence.
+    /// An HTTP status and a message.
     pub(crate) fn start(&self, settings: &Settings, wanted: &Data) -> Result<Data, Failed> {
         let wanted = Wanted::read(settings, wanted)?;
         let mut list = self.list();
@@ -194,7 +194,7 @@ impl Jobs {
 struct Wanted {
     kind: &'static str,
     title: String,
-    /// The program, if it is a file of the workspace.
+    /// The path of the program, if it is a file of the workspace.
     file: Option<PathBuf>,
     source: Option<String>,
     task: Option<String>,

@@ -46,7 +46,7 @@ pub struct Settings {
     pub program: PathBuf,
     /// Allows launches although the portal listens to other machines.
     pub remote_launch: bool,
-    /// The token that requests require; `None` admits every process of this machine and its browser pages.
+    /// The token that requests require; `None` admits all processes of this machine, including browser pages.
     pub token: Option<Token>,
     /// The displayed version.
     pub version: &'static str,

@@ -30,7 +30,7 @@ pub(crate) struct Wanted {
 /// Returns the response for a list.
 ///
 /// # Errors
-/// A sentence that names the invalid parameter.
+/// A message that names the invalid parameter.
 pub(crate) fn answer(rows: &[Arc<Row>], wanted: &Wanted) -> Result<Data, String> {
     let standing = match wanted.status.as_str() {
         "" | "all" => None,

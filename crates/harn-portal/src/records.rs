@@ -96,11 +96,11 @@ impl Head {
 /// Why a record is not available.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// The path is not a path of a record; the reason, as a sentence.
+    /// The path is not a valid path of a record, with the reason as a message.
     BadPath(&'static str),
     /// No record has this path.
     Missing(String),
-    /// It cannot be read, in a sentence.
+    /// It cannot be read, with the reason as a message.
     Broken(String),
 }
 
@@ -242,7 +242,7 @@ impl Records {
         Ok(Opened { file, run: record.run, row, log })
     }
 
-    /// The bytes of a record's file.
+    /// Reads a record's file.
     ///
     /// # Errors
     /// See [`Refused`].

@@ -103,10 +103,10 @@ impl Portal {
         self.app.address
     }
 
-    /// Serves requests until the future is dropped; launched programs end then.
+    /// Serves requests until the future is dropped, which also ends launched programs.
     ///
     /// # Errors
-    /// A sentence.
+    /// A message.
     pub async fn serve(self) -> Result<(), String> {
         let app = self.app;
         let router = Router::new()
@@ -131,7 +131,7 @@ impl Portal {
     }
 }
 
-/// A JSON response, or a status and a sentence.
+/// A JSON response, or an HTTP status and an error message.
 type Answer = Result<Data, (StatusCode, String)>;
 
 fn answered(answer: Answer) -> Response {
@@ -304,7 +304,7 @@ async fn stop(State(app): State<Arc<App>>, headers: HeaderMap, body: Bytes) -> R
     answered(stopped)
 }
 
-/// Parses the JSON of a request. Rejects forms, which any page can send here.
+/// Parses the JSON body of a request. Rejects content types of forms, because any page can send a form here.
 fn document(headers: &HeaderMap, body: &[u8]) -> Result<Data, (StatusCode, String)> {
     let bad = |text: String| (StatusCode::BAD_REQUEST, text);
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();

@@ -47,7 +47,7 @@ impl HostObject for PythonObject {
 /// A listener that calls a function of Python without arguments.
 fn listener(callback: Py<PyAny>) -> Listener {
     Box::new(move || {
-        // The callback fails when its event loop is closed; then no one waits.
+        // The callback fails if its event loop is closed; then there is no waiter.
         gate::attach(|py| drop(callback.call0(py)));
     })
 }

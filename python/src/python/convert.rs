@@ -154,7 +154,7 @@ fn level_to_data(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<Data> {
     to_data(&factory(py, "adapt")?.call1((object,))?, depth + 1)
 }
 
-/// Makes an object of Python.
+/// Converts data to a Python object.
 ///
 /// # Errors
 /// Python raises an exception, as for a set of lists.
@@ -209,7 +209,7 @@ fn level_to_python(py: Python<'_>, data: Data) -> PyResult<Py<PyAny>> {
     }
 }
 
-/// Makes the exception of a failure.
+/// Creates the exception for a failure.
 pub(super) fn to_error(py: Python<'_>, failure: Box<Failure>) -> PyErr {
     let make = || -> PyResult<Bound<'_, PyAny>> {
         let trace: Vec<(String, String, usize, usize)> =

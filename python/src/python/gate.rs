@@ -1,5 +1,5 @@
-//! Entry of machine threads into the interpreter. A thread that attaches while the interpreter ends would never return, so
-//! the gate is closed first: at exit, after the threads inside have left.
+//! Controls which machine threads enter the interpreter. A thread that attaches while the interpreter shuts down would
+//! never return, so the gate is closed first: at exit, after the threads inside have left.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl Drop for Inside {
     }
 }
 
-/// Runs `f` with the interpreter; `None` when there is none any more.
+/// Runs `f` with the interpreter. Returns `None` if the interpreter has shut down or the gate is closed.
 pub(super) fn attach<T>(f: impl FnOnce(Python<'_>) -> T) -> Option<T> {
     {
         let mut gate = gate();
@@ -43,14 +43,15 @@ pub(super) fn attach<T>(f: impl FnOnce(Python<'_>) -> T) -> Option<T> {
     Python::try_attach(f)
 }
 
-/// Closes the gate and waits until the threads inside have left. The caller must not hold the interpreter.
+/// Closes the gate and waits until the threads inside have left, at most `LEAVE`. The caller must not hold the
+/// interpreter.
 pub(super) fn close() {
     let mut gate = gate();
     gate.closed = true;
     drop(LEFT.wait_timeout_while(gate, LEAVE, |gate| gate.inside > 0));
 }
 
-/// Counts no thread as inside: after a fork there are none.
+/// Resets the number of threads inside: after a fork there are none.
 pub(super) fn reset() {
     gate().inside = 0;
 }

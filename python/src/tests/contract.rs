@@ -1,4 +1,5 @@
-//! What the Python half of the package assumes of the Rust crates. Each of these tests fails when one side changes.
+//! The assumptions of the Python half of the package about the Rust crates. Each of these tests fails if one side
+//! changes.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -15,19 +16,19 @@ const SPECS: &str = include_str!("../../harn/_specs.py");
 const INIT: &str = include_str!("../../harn/__init__.py");
 const VALUES: &str = include_str!("../../harn/_values.py");
 
-/// The strings that stand in quotes right after `before`.
+/// Returns the quoted strings directly after `before`.
 fn quoted_after<'t>(text: &'t str, before: &str) -> BTreeSet<&'t str> {
     let quoted = |rest: &'t str| rest.trim_start().strip_prefix('"')?.split('"').next();
     text.split(before).skip(1).filter_map(quoted).collect()
 }
 
-/// The part of `text` from `from` to the next `to`.
+/// Returns the part of `text` from `from` to the next `to`.
 fn section<'t>(text: &'t str, from: &str, to: &str) -> &'t str {
     let start = text.find(from).unwrap_or_else(|| panic!("`{from}` is missing"));
     text[start..].split_once(to).unwrap_or_else(|| panic!("`{to}` is missing after `{from}`")).0
 }
 
-/// The keyword arguments of a Python function.
+/// Returns the keyword arguments of a Python function.
 fn keywords<'t>(text: &'t str, function: &str) -> BTreeSet<&'t str> {
     let signature = section(text, &format!("\ndef {function}("), "\n) -> ");
     let names = signature.lines().filter_map(|line| line.trim().split_once([':', '=']));
@@ -95,7 +96,7 @@ fn create_runtime_takes_the_keys_of_harn() {
     let message = failure(&program.call("f".into(), Vec::new())).message;
     let (_, known) = message.split_once("unknown key 'colour'; there are ").expect("a list of keys");
     let mut expected: BTreeSet<&str> = known.split(", ").collect();
-    // The spec, and what stands for the surroundings of a program in Harn.
+    // The spec, and the keys that replace the environment of a program in Harn.
     expected.extend(["spec", "mocks", "env"]);
     assert_eq!(keywords(RUNTIME, "create_runtime"), expected);
     let coroutine = RUNTIME.replace("async def acreate_runtime(", "def acreate_runtime(");

@@ -93,7 +93,7 @@ fn call(machine: &Machine, name: &str, args: Vec<Data>) -> Data {
     value(&machine.call(name.to_owned(), args))
 }
 
-/// Data as a string: remote values by their type, objects of the host by a letter.
+/// Formats data. Remote values are shown by their type, objects of the host by a letter.
 fn show(data: &Data) -> String {
     let all = |items: &[Data]| items.iter().map(show).collect::<Vec<_>>().join(", ");
     let entries = |entries: &[(String, Data)]| {

@@ -20,7 +20,7 @@ export async function api(path, { params, body, signal } = {}) {
 
 let metaRequest = null;
 
-// The facts about the server do not change while it runs, so they are asked for once.
+// The metadata of the server does not change while it runs, so it is fetched once.
 export function getMeta() {
   metaRequest ??= api('/api/meta').catch((error) => {
     metaRequest = null;

@@ -37,7 +37,7 @@ export function comparePage(ctx) {
   }
 }
 
-// A search field with the runs that match; `choose` gets the path.
+// A search field that lists matching runs. `choose` receives the path of the selected one.
 function runPicker(ctx, label, chosen, choose, without) {
   const box = div('choices');
   const search = async () => {

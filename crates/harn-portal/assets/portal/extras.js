@@ -23,7 +23,7 @@ export function toolsPanel(run) {
   return eventTable(list(run.tool_load_events), 'Tool loads');
 }
 
-// A table of free-form records: the fields of the first records are the columns.
+// A table of free-form records. The fields of the first records are the columns.
 function eventTable(events, caption) {
   const names = [...new Set(events.slice(0, 100).flatMap((event) => Object.keys(object(event))))].slice(0, 8);
   const cell = (name) => (event) => {

@@ -1,4 +1,4 @@
-// Formats. Each returns short text; `exact` wraps it with the exact value as the title.
+// Formats. Each function returns a short string; `exact` adds the exact value as the title.
 
 import { asText, h, list, number, span } from './dom.js';
 

@@ -7,7 +7,7 @@ import { empty } from './parts.js';
 import { errorBox, link, load, runUrl, setTitle } from './routes.js';
 import { patch, setField } from './runs.js';
 
-// Survives a visit to another page, so that typed input is not lost.
+// Persists when the user visits another page, so that typed input is not lost.
 const draft = { kind: 'file', path: '', source: 'pipeline main() {\n  println("hello")\n}\n', task: '', provider: '', model: '', env: [] };
 const ENV_NAME = /^[A-Z_][A-Z0-9_]*$/;
 

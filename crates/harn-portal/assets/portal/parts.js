@@ -38,7 +38,7 @@ export function empty(text) {
   return para('empty', text);
 }
 
-// Text that is clipped at first and opened in steps, so that megabytes of it do not block the page.
+// A long string, truncated at first and expanded in steps, so that megabytes of it do not block the page.
 export function textBlock(value, { cls = '', copy = true } = {}) {
   const text = asText(value);
   if (text === '') return para('muted none', '(empty)');
@@ -72,13 +72,13 @@ function clipEnd(text) {
     end = next + 1;
     if (end > CLIP_CHARS) return CLIP_CHARS;
   }
-  // A few more lines are not worth a button.
+  // A short remainder is shown without a button.
   return text.length - end < 200 ? text.length : end - 1;
 }
 
 export const jsonBlock = (value) => textBlock(typeof value === 'string' ? value : toJson(value), { cls: 'json' });
 
-// A disclosure whose content is made when it is opened for the first time.
+// A disclosure that creates its content when it is first opened.
 export function lazy(summary, makeBody, { open = false, cls = '' } = {}) {
   const el = h('details', { class: cls }, h('summary', null, summary));
   let made = false;
@@ -125,7 +125,7 @@ export function pagerButtons(page, pages, go) {
     make('»', pages - 1, 'Last page')];
 }
 
-// A column: its label, what a cell shows of a row, and {num, cls, title, sort}.
+// A column: its label, the function that renders its cell for a row, and {num, cls, title, sort}.
 export const col = (label, cell, extra) => ({ label, cell, ...extra });
 export const textCol = (label, key, extra) => col(label, (row) => asText(row[key]) || DASH, extra);
 export const monoCol = (label, key, extra) => col(label, (row) => mono(asText(row[key]) || DASH), extra);

@@ -85,7 +85,7 @@ function makeContext(root) {
       document.addEventListener('visibilitychange', () => { if (!document.hidden) run(); }, { signal });
       plan();
     },
-    // Once the first content is there, go back to where the reader was, or to the panel in the address.
+    // After the first content is loaded, restores the scroll position, or scrolls to the panel in the address.
     ready() {
       if (this.settled || signal.aborted) return;
       this.settled = true;

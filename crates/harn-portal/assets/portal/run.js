@@ -49,7 +49,7 @@ export function runPage(ctx, path) {
 function buildRun(ctx, path, run) {
   const summary = object(run.summary);
   setTitle(asText(summary.workflow_name) || path);
-  // Panels point into each other through these: a span to its model turn and back.
+  // Links between panels: from a span to its model turn and back.
   const links = { showSpan: null, showTurn: null };
   const panels = PANELS.map((panel) => buildPanel(ctx, panel, run, links));
   const menu = panelMenu(ctx, panels);
@@ -80,7 +80,7 @@ function runHead(path, run, summary) {
     run.task && div('task', span('label', 'Task'), textBlock(run.task)));
 }
 
-// A running run is not redrawn under the reader; a notice offers the newer state.
+// A run in progress is not redrawn while the user reads it; a notice offers to reload it.
 function watchRun(ctx, path, summary, head) {
   let told = false;
   ctx.every(5000, async () => {

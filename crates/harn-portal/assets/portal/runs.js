@@ -45,7 +45,7 @@ export function runsPage(ctx) {
     ctx.ready();
   }
 
-  // Changes the address, then asks again; the form itself is never rebuilt, so focus and cursor stay.
+  // Changes the address and reloads the list. The form is not rebuilt, so focus and cursor are preserved.
   view.change = (changes, replace = false) => {
     const url = queryUrl({ ...readQuery(), page: '1', ...changes });
     if (replace) history.replaceState(history.state, '', url);

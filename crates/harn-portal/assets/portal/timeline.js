@@ -298,7 +298,7 @@ class FlameGraph {
     this.redraw();
   }
 
-  // Highlights spans by name and says how many there are.
+  // Highlights spans by name and shows their number.
   find(text) {
     const needle = text.trim().toLowerCase();
     this.hits = needle ? new Set(this.nodes.filter((node) => asText(node.span.name).toLowerCase().includes(needle))) : null;
@@ -328,7 +328,7 @@ function overlap(a, b) {
   return a.start === b.start || (a.start < b.end && a.end > b.start);
 }
 
-// Time in a span that is not in its children; parallel children are counted once.
+// Time in a span outside of its children. Overlapping children are counted once.
 function ownTime(node) {
   let covered = 0;
   let until = node.start;

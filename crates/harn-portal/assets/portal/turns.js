@@ -31,7 +31,7 @@ function turnSummary(step, i) {
       tokens(step.input_tokens, step.output_tokens), cost(step.cost_usd), duration(step.response_ms)));
 }
 
-// Leads to the span in the trace timeline, if it is there.
+// Links to the span in the trace timeline, if it exists.
 export function spanButton(id, links) {
   if (id == null) return null;
   return links.hasSpan?.(id) ? button(`Show span ${id}`, () => links.showSpan(id), { class: 'small' }) : mono(id);

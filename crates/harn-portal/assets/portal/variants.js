@@ -18,7 +18,7 @@ export function variantsPanel(run, ctx, links) {
     marked > 0 && `; ${marked} resolved differently from an earlier render of the same template`, '.'), found.el];
 }
 
-// For each render the index of the latest earlier render of the same template that came out differently, or -1.
+// Returns, for each render, the index of the latest earlier render of the same template with a different result, or -1.
 function variantBaselines(renders) {
   const latest = new Map();
   return renders.map((item, i) => {

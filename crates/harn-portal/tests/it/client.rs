@@ -1,11 +1,11 @@
-//! A client of HTTP/1.1 that says exactly what a test wants it to say.
+//! An HTTP/1.1 client that sends the exact bytes of a test.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use harn_value::Data;
 
-/// What came back.
+/// A response.
 pub(crate) struct Reply {
     pub(crate) status: u16,
     head: String,
@@ -26,7 +26,7 @@ impl Reply {
     }
 }
 
-/// Sends a request: the head without its last empty line, and a body.
+/// Sends a request: the head without its final empty line, and a body.
 pub(crate) fn request(address: &str, head: &str, body: &str) -> Reply {
     let mut stream = TcpStream::connect(address).unwrap();
     let text = format!("{head}Content-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());

@@ -1,4 +1,4 @@
-//! The portal as a browser sees it: requests over the loopback interface.
+//! Tests of the portal through HTTP requests over the loopback interface.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -11,24 +11,24 @@ use client::{Reply, request};
 use harn_portal::{Settings, Token};
 use harn_value::{Data, json};
 
-/// A folder with records, and a portal over it.
+/// A directory with records, and a portal that serves it.
 struct Served {
     folder: tempfile::TempDir,
     address: String,
     _stop: tokio::sync::oneshot::Sender<()>,
 }
 
-/// Serves a new folder; `host` is where it listens.
+/// Serves a new directory. `host` is the listening address.
 fn serve_on(host: &'static str, program: PathBuf) -> Served {
     serve_to(host, program, false)
 }
 
-/// As [`serve_on`]; `remote_launch` allows launches whoever reaches it.
+/// Like [`serve_on`]; `remote_launch` allows launches by other machines.
 fn serve_to(host: &'static str, program: PathBuf, remote_launch: bool) -> Served {
     serve_with(host, program, remote_launch, None)
 }
 
-/// As [`serve_to`]; requests must show the token.
+/// Like [`serve_to`]; requests need the token.
 fn serve_with(host: &'static str, program: PathBuf, remote_launch: bool, token: Option<Token>) -> Served {
     let folder = tempfile::tempdir().unwrap();
     let settings = Settings {
@@ -123,7 +123,7 @@ fn requests_without_the_token_learn_and_change_nothing() {
     let body = json!({"kind": "source", "source": "println(1)", "task": "t"});
     assert_eq!(served.post_json("/api/launch", &body).status, 401);
     assert_eq!(served.post_json("/api/launch/stop", &json!({"id": "x"})).status, 401);
-    // The token in the address gives a cookie, and is taken out of the address.
+    // The token in the address sets a cookie and is removed from the address.
     for (path, to) in [
         ("/?token=t0ken", "/"),
         ("/runs?a=1&token=t0ken&b=2", "/runs?a=1&b=2"),
@@ -137,10 +137,10 @@ fn requests_without_the_token_learn_and_change_nothing() {
     let cookie = format!("Cookie: a=b; harn_portal_{port}=t0ken\r\n");
     assert_eq!(get("/api/runs", &cookie).status, 200);
     assert_eq!(get("/api/runs", "Authorization: Bearer t0ken\r\n").status, 200);
-    // A cookie does not make a request of another page one of this page.
+    // A valid cookie does not authorize requests from another origin.
     let foreign = format!("{cookie}Origin: http://evil.test\r\nContent-Type: application/json\r\n");
     assert_eq!(served.post("/api/launch", &foreign, &body.to_string()).status, 403);
-    // What the browser's arguments show is good for one request.
+    // The token for the browser, which is visible in its arguments, is valid for one request.
     assert_eq!(get("/?token=on1ce", "").status, 303);
     assert_eq!(get("/?token=on1ce", "").status, 401);
 }
@@ -174,7 +174,7 @@ fn records_are_found_and_what_is_none_is_passed_over() {
     assert_eq!(found["runs"][0]["failure_summary"], "no <money>");
     assert_eq!(found["runs"][1]["duration_ms"], 1500);
     assert_eq!(found["facets"]["workflows"], json!(["Repair"]));
-    // A record that changes is read again.
+    // A changed record is read again.
     served.record("a/run.json", json!({"status": "running", "task": "longer than before"}));
     assert_eq!(served.json("/api/runs?status=active")["runs"][0]["path"], "a/run.json");
     assert_eq!(
@@ -238,7 +238,7 @@ fn everything_about_a_run() {
         (&step["system_prompt"], &step["total_messages"], &step["call_index"]),
         (&"be brief".into(), &1.into(), &1.into())
     );
-    // What a model said is data: it goes out as JSON and is never part of a page.
+    // Replies of models are data: they are sent as JSON and are never part of a page.
     assert_eq!(step["response_text"], "</script><img src=x>");
     assert_eq!(
         run["replay_summary"]["commands"]["replay"].as_str().unwrap().split(' ').nth(1),
@@ -358,7 +358,7 @@ fn other_pages_reach_nothing() {
     ] {
         assert_eq!(served.post("/api/launch", &format!("{kind}{origin}"), &body).status, 403, "{origin}");
     }
-    // What a form of another page could send is not valid JSON.
+    // A form of another page cannot send `application/json`.
     let form = served.post("/api/launch", "Content-Type: text/plain\r\n", &body);
     assert_eq!(
         (form.status, form.json()["error"].as_str()),
@@ -378,14 +378,14 @@ fn a_portal_that_others_reach_launches_nothing() {
     assert_eq!((get("/api/launch/jobs").status, get("/api/launch/targets").status), (403, 403));
     assert_eq!(get("/api/meta").json()["launch"]["allowed"], false);
     assert_eq!(get("/api/runs").status, 200);
-    // Somebody who asks for it gets it.
+    // Remote launches can be enabled explicitly.
     let open = serve_to("0.0.0.0", PathBuf::from("/bin/sh"), true);
     let local = open.address.replace("0.0.0.0", "127.0.0.1");
     let jobs = request(&local, &format!("GET /api/launch/jobs HTTP/1.1\r\nHost: {local}\r\n"), "");
     assert_eq!((jobs.status, jobs.json()), (200, json!({"jobs": []})));
 }
 
-/// A program that stands for `harn run FILE`: it tells what it was given, and waits when the file says so.
+/// A replacement for `harn run FILE`: prints its input, and waits if the file contains `wait`.
 #[cfg(unix)]
 fn stand_in(folder: &Path) -> PathBuf {
     use std::os::unix::fs::PermissionsExt;
@@ -397,7 +397,7 @@ fn stand_in(folder: &Path) -> PathBuf {
     path
 }
 
-/// Waits until a job has another status than `running` and its record is there.
+/// Waits until a job is no longer `running` and its record is written.
 #[cfg(unix)]
 fn ended(served: &Served, id: &str) -> Data {
     for _ in 0..500 {
