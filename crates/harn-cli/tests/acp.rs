@@ -1,4 +1,4 @@
-//! `harn serve acp`, by a client that knows the protocol and nothing else.
+//! `harn serve acp`, tested by a client that implements only the protocol.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -26,7 +26,7 @@ impl Client {
         (client, id)
     }
 
-    /// Serves the program of a folder.
+    /// Serves the program in a directory.
     fn serve(cwd: tempfile::TempDir, capabilities: Json) -> Client {
         let mut command = command(&["serve", "acp", "agent.harn"]);
         command.current_dir(cwd.path()).env("HARN_LLM_CALLS_DISABLED", "1");
@@ -70,7 +70,7 @@ impl Client {
         id
     }
 
-    /// Asks and gives the answer, which must be the next message.
+    /// Sends a request and returns the response, which must be the next message.
     fn request(&mut self, method: &str, params: Json) -> Json {
         let id = self.ask(method, params);
         let answer = self.next();
@@ -82,7 +82,8 @@ impl Client {
         self.ask("session/prompt", json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]}))
     }
 
-    /// Everything up to the answer of a request: the updates, and the answer. `hear` may answer what the server asks.
+    /// Returns the updates before the response to a request, and the response. `hear` may answer requests of the
+    /// server.
     fn until(&mut self, id: u64, mut hear: impl FnMut(&Json) -> Option<Json>) -> (Vec<Json>, Json) {
         let mut updates = Vec::new();
         loop {
@@ -99,13 +100,13 @@ impl Client {
         }
     }
 
-    /// Closes the server's input; gives its exit code and what it wrote to standard error.
+    /// Closes the server's input. Returns its exit code and its standard error.
     fn end(self) -> (Option<i32>, String) {
         let (code, err, _) = self.leave();
         (code, err)
     }
 
-    /// As [`Client::end`], with the folder for the next one.
+    /// Like [`Client::end`], and returns the directory for the next client.
     fn leave(mut self) -> (Option<i32>, String, tempfile::TempDir) {
         drop(self.input.take());
         let output = self.child.wait_with_output().unwrap();
@@ -141,12 +142,12 @@ pipeline main(task) {
         let kinds: Vec<&str> = updates.iter().filter_map(|u| u["sessionUpdate"].as_str()).collect();
         let calls = ["tool_call", "tool_call_update", "tool_call_update"];
         let talk = ["agent_message_chunk", "agent_message_chunk", "agent_message_chunk"];
-        // Nothing that the protocol does not know, and everything in order.
+        // Only updates of the protocol, in the right order.
         assert_eq!(kinds, [&calls[..], &talk[..]].concat(), "{updates:#?}");
         assert_eq!(updates[0]["title"], "add");
         assert_eq!(updates[0]["rawInput"], json!({"a": 1}));
         assert_eq!(updates[2]["status"], "completed");
-        // Clients tell calls apart by their ids for the whole session.
+        // Call ids are unique within the session.
         let id = if round == "Again." { "mock_call_1.2" } else { "mock_call_1" };
         assert!(updates[..3].iter().all(|update| update["toolCallId"] == id), "{updates:#?}");
         assert_eq!(texts(&updates[3..]), ["It is 2.", &format!("printed in {session}: {round}\n"), "1\n"]);
@@ -173,7 +174,7 @@ pipeline main(task) {
         told.push(json!({"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": task}}));
         told.extend(updates);
     }
-    // Another session of the folder has another conversation, though the program calls it the same.
+    // Another session in the directory has a separate conversation, even though the program uses the same name for it.
     let answer = client.request("session/new", json!({"cwd": client.cwd.path(), "mcpServers": []}));
     let other = answer["result"]["sessionId"].as_str().unwrap().to_owned();
     let id = client.prompt(&other, "aside");
@@ -185,7 +186,7 @@ pipeline main(task) {
     let (code, err, place) = client.leave();
     assert_eq!((code, err.as_str()), (Some(0), ""));
 
-    // A line that was not written to its end is passed over.
+    // An incomplete line is skipped.
     let log = place.path().join(".harn/acp").join(format!("{session}.jsonl"));
     let mut text = std::fs::read_to_string(&log).unwrap();
     text.push_str("{\"sessionUpdate\": \"agent_mess");
@@ -274,10 +275,10 @@ pipeline main(task) {
         assert_eq!(answer["result"]["stopReason"], "cancelled");
         assert_eq!(texts(&updates), ["begun\n", "cleaned\n"]);
     }
-    // The session lives on.
+    // The session continues.
     let id = client.prompt(&session, "other");
     assert_eq!(client.until(id, |_| None).1["result"]["stopReason"], "end_turn");
-    // A client that goes away ends what runs.
+    // A client that disconnects ends the running program.
     client.prompt(&session, "sleep");
     client.next();
     assert_eq!(client.end().0, Some(0));
@@ -440,7 +441,7 @@ fn messages_that_do_not_fit_name_the_field() {
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&Json::Null, &json!(-32600)), "{answer}");
     }
     client.send(&json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": [session]}}));
-    // It is still served.
+    // The session is still served.
     let id = client.prompt(&session, "on");
     assert_eq!(texts(&client.until(id, |_| None).0), ["on\n"]);
     let (_, err) = client.end();
@@ -474,7 +475,7 @@ pipeline main(task) {
         .filter(|u| u["sessionUpdate"] == "tool_call")
         .map(|u| (&u["title"], &u["kind"]))
         .collect();
-    // `other` and `pending` are what a call is of which nothing is said.
+    // `other` and `pending` are the defaults for calls without annotations.
     assert_eq!(kinds, [(&json!("look"), &json!("read")), (&json!("plain"), &Json::Null)]);
     let states = updates.iter().filter(|u| u["sessionUpdate"] == "tool_call_update").map(|u| &u["status"]);
     let mut states: Vec<&str> = states.filter_map(Json::as_str).collect();
@@ -548,7 +549,7 @@ pipeline main(task) {
          [harn] warning: skills/list: the answer must be a list of skills, got string; the skills of the host are not there\n"
     );
 
-    // A client that does not know Harn is not asked.
+    // A client without the Harn extensions receives no such requests.
     let (mut client, session) = Client::new(program, json!({}));
     let id = client.prompt(&session, "Nothing");
     let (updates, _) = client.until(id, |message| {

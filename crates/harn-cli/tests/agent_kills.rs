@@ -1,6 +1,7 @@
-//! An agent with parallel tools, sub-agents, an approval and a handoff, killed at random instants and resumed until it ends.
+//! An agent with parallel tools, sub-agents, an approval and a handoff, killed at random times and resumed until it
+//! ends.
 //!
-//! `HARN_KILLS` says how often; `make kill-agents` does it 1,000 times.
+//! `HARN_KILLS` sets the number of kills; `make kill-agents` performs 1,000.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufReader, Read, Write};
@@ -37,7 +38,7 @@ let closer = agent("closer", {...model, tools: tools})
 println(agent_loop("Work.", nil, {...model, tools: tools, handoffs: [closer]}).visible_text)
 "#;
 
-/// What the model wants in each turn: of the program, and of a sub-agent.
+/// The tool calls of the model in each turn: of the program, and of a sub-agent.
 const TURNS: [&[(&str, u32)]; 4] = [
     &[("note", 1), ("run", 1), ("post", 1), ("note", 2), ("charge", 1)],
     &[("delegate", 1), ("delegate", 2), ("note", 3)],
@@ -46,22 +47,22 @@ const TURNS: [&[(&str, u32)]; 4] = [
 ];
 const SUB_TURNS: [&[(&str, u32)]; 1] = [&[("note", 0), ("post", 0)]];
 
-/// What the world has seen.
+/// The requests that the outside world received.
 #[derive(Default)]
 struct Seen {
-    /// The turns that each conversation asked for, in the order of the requests.
+    /// The requested turns of each conversation, in the order of the requests.
     asked: BTreeMap<String, Vec<usize>>,
-    /// The keys under which each effect was asked for.
+    /// The idempotency keys of the requests for each effect.
     keys: BTreeMap<u64, BTreeSet<String>>,
-    /// How often each charge was asked for, which nobody may repeat.
+    /// Number of requests for each charge, which must not be repeated.
     charged: BTreeMap<u64, u32>,
-    /// Programs and charges whose result the model was told to be in doubt.
+    /// Programs and charges whose result was reported to the model as in doubt.
     doubted: BTreeSet<String>,
 }
 
 type World = Arc<Mutex<Seen>>;
 
-/// A model and a service on one port. Requests are read one after the other, so that they are noted in their order.
+/// Starts a model and a service on one port. Requests are read one after the other, so that their order is recorded.
 fn world() -> (String, World) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -69,7 +70,7 @@ fn world() -> (String, World) {
     let own = seen.clone();
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
-            // One that was killed in the middle of its request says nothing more.
+            // A client that was killed during its request.
             let Ok(request) = read(&stream) else { continue };
             let Some(body) = reply(&request, &own) else { continue };
             let head =
@@ -152,7 +153,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Begins the run or continues it, and kills it when its life is over. Gives the exit code if it ended before.
+    /// Starts or resumes the run, and kills it after `life`. Returns the exit code and the output if it ended before.
     fn live(&mut self, life: Option<Duration>) -> Option<(i32, String)> {
         let exists = harn_in(self.path, &["runs", "show", "r"]).code == 0;
         let args: &[&str] =
@@ -190,7 +191,7 @@ impl Run<'_> {
         status.code().map(|code| (code, err))
     }
 
-    /// Approves all that the run asks.
+    /// Approves all requests of the run.
     fn approve(&self) {
         let shown = harn_in(self.path, &["runs", "show", "r", "--json"]);
         let shown: Value = serde_json::from_str(&shown.out).unwrap();
@@ -201,7 +202,7 @@ impl Run<'_> {
         }
     }
 
-    /// Kills the run at most so often, until it has ended.
+    /// Resumes and kills the run, at most `limit` times, until it has ended.
     fn live_to_the_end(&mut self, chance: &mut Chance, limit: u64) {
         for _ in 0..2000 {
             let life = (self.killed < limit).then(|| life(chance, 5, 200));
@@ -224,7 +225,7 @@ fn lines(path: &Path) -> Vec<u32> {
     lines
 }
 
-/// Runs the agent, kills it at most so often, and looks at everything that it did. Gives the number of kills.
+/// Runs the agent with at most `limit` kills, and checks all its effects. Returns the number of kills.
 fn one(chance: &mut Chance, limit: u64) -> u64 {
     let (address, world) = world();
     let dir = folder(&[("main.harn", PROGRAM)]);
@@ -234,7 +235,7 @@ fn one(chance: &mut Chance, limit: u64) -> u64 {
     let (killed, out) = (run.killed, run.out);
     let calls: usize = TURNS.iter().map(|calls| calls.len()).sum();
     let word = format!("all {calls} done\n");
-    // The last piece may come again: the process was killed between printing it and noting that.
+    // The last output may be repeated: the process was killed after printing it and before recording that.
     assert!(out == word || killed > 0 && out == word.repeat(2), "killed {killed} times: {out}");
     assert_eq!(harn_in(path, &["replay", "r"]).out, word, "killed {killed} times");
     assert_eq!(
@@ -268,7 +269,7 @@ fn one(chance: &mut Chance, limit: u64) -> u64 {
     }
     let asked = |turns: usize| (0..=turns).collect::<Vec<_>>();
     for (task, turns) in &seen.asked {
-        // Asked again is only what was under way: whoever has come to a turn asks for none before it.
+        // Only requests in progress are repeated: after a request for a turn there is none for an earlier turn.
         assert!(turns.is_sorted(), "{task} asked for turns {turns:?}, killed {killed} times");
         let different: BTreeSet<usize> = turns.iter().copied().collect();
         let count = if task == "Work." { TURNS.len() } else { SUB_TURNS.len() };

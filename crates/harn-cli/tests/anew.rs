@@ -1,4 +1,4 @@
-//! Programs that begin anew with the state that they hand over: what becomes of the journal, and of what they do.
+//! Programs that use `continue_as_new`: their journal and their effects.
 
 use std::process::Stdio;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::common::{Chance, command, durable, finish, folder, harn_in, kills, life, recorded, shown, text};
 
-/// Parts of which each appends its number, and then hands over to the next one.
+/// Generations that each append their number and then continue as new.
 const PARTS: &str = r#"
 import "./helper"
 let n = continued_state()?.n ?? 1
@@ -26,7 +26,7 @@ fn numbers(upto: u64, before: &str, after: &str) -> String {
 fn the_journal_begins_again_and_the_program_stays_the_same() {
     let dir = folder(&[("main.harn", PARTS), HELPER]);
     let path = dir.path();
-    // What it imports is changed while it runs: the run goes on with what it has begun with.
+    // An imported file changes during the run: the run keeps the modules that it was started with.
     let program =
         PARTS.replace("println(", "write_file(\"helper.harn\", \"pub fn named() { 1 }\")\nprintln(");
     std::fs::write(path.join("main.harn"), program).unwrap();
@@ -35,7 +35,7 @@ fn the_journal_begins_again_and_the_program_stays_the_same() {
     assert_eq!(text(&path.join("log.txt")), numbers(25, "", ","));
     let run = shown(path);
     assert_eq!((&run["status"], &run["generation"]), (&"completed".into(), &25.into()));
-    // 25 parts of more than 20 effects each.
+    // 25 generations with more than 20 effects each.
     let entries = run["entries"].as_u64().unwrap();
     assert!((20..150).contains(&entries), "{entries} entries");
     let again = harn_in(path, &["replay", "r"]);
@@ -98,7 +98,7 @@ fn killed_at_any_moment_each_part_happens_once() {
             child.wait().unwrap();
             killed += 1;
             all += 1;
-            // Killed before the run was in the store, it begins.
+            // Killed before the run was in the store, so it starts again.
             if harn_in(path, &["runs", "show", "r"]).code == 0 {
                 args = vec!["resume", "r"];
                 if shown(path)["status"] == "completed" {
@@ -166,7 +166,7 @@ ask_user("Go on?")
     assert!(without.err.contains("the environment variable MY_API_KEY is not set"), "{}", without.err);
 }
 
-/// A loop that wakes up again and again, and begins anew after so many waits.
+/// A loop that wakes up repeatedly, and continues as new after a number of waits.
 const LOOP: &str = r#"
 append_file("begun.txt", "${continued_state()?.daemon} ")
 agent_loop("Watch.", nil, {
@@ -181,7 +181,7 @@ fn a_daemon_that_lives_on_has_a_journal_that_stays_small() {
     let mut args = vec!["run", "--durable", "--run-id", "r", "main.harn"];
     let mut chance = Chance(5);
     let (mut begun, mut longest) = (0, 0);
-    // It never ends: it is killed at any moment until it has begun so many times.
+    // The program never ends: it is killed at random times until it has started this many generations.
     while begun < 12 {
         let mut child = command(&args)
             .current_dir(path)
@@ -200,10 +200,10 @@ fn a_daemon_that_lives_on_has_a_journal_that_stays_small() {
             longest = longest.max(run["entries"].as_u64().unwrap());
         }
     }
-    // A journal has the ten waits of its time, with a turn between two of them.
+    // The journal of a generation contains its ten waits, with a turn between two of them.
     assert!((50..1_500).contains(&longest), "{longest} entries");
     let begun_with = text(&path.join("begun.txt"));
-    // The last time may have been killed before it came so far.
+    // The last generation may have been killed before this point.
     let times = begun_with.split_whitespace().count() as u64;
     assert!(times == begun || times + 1 == begun, "{begun}: {begun_with}");
     assert_eq!(begun_with, format!("nil {}", "state/d.json ".repeat(times as usize - 1)));
@@ -211,14 +211,14 @@ fn a_daemon_that_lives_on_has_a_journal_that_stays_small() {
     let snapshot: Value = serde_json::from_str(&text(&file)).unwrap();
     let messages = recorded(&file, &snapshot);
     let turns = messages.iter().filter(|message| message["role"] == "assistant").count();
-    // Ten turns a time, and none is lost or told twice.
+    // Ten turns per generation; none is lost or repeated.
     assert_eq!(snapshot["total_iterations"], turns, "{begun} times");
     assert!(turns as u64 >= 10 * (times - 1), "{turns} turns in {begun} times");
     let roles: Vec<&str> = messages.iter().map(|message| message["role"].as_str().unwrap()).collect();
     assert!(roles.chunks(2).all(|pair| pair == ["user", "assistant"]), "{roles:?}");
 }
 
-/// A daemon that is handed on with its folder: each part tells it three events.
+/// A daemon that passes its state directory to the next generation. Each generation sends it three events.
 const DAEMON: &str = r#"
 let was = continued_state()
 let n = was?.n ?? 1
@@ -260,7 +260,7 @@ fn a_daemon_goes_on_from_its_snapshot_with_a_new_journal() {
     }
     let wanted: Vec<String> = (1..=4).flat_map(|n| (1..=3).map(move |i| format!("event {n}.{i}"))).collect();
     let wanted = wanted.join(" ");
-    // The last piece is printed again when the process was killed before it was noted.
+    // The last output is repeated if the process was killed before it was recorded.
     assert!(!printed.is_empty() && printed.lines().all(|line| line == wanted), "{printed}");
     assert_eq!(shown(path)["generation"], 4);
 }

@@ -1,10 +1,10 @@
-//! Copies of a store, and the limits of the system that a store meets.
+//! Copies of a store, and system limits that affect a store.
 
 use std::path::Path;
 
 use crate::common::{command, durable, finish, folder, harn_in, shown_of};
 
-/// A folder with the run `r`.
+/// Creates a directory with the run `r`.
 fn with_run(program: &str) -> tempfile::TempDir {
     let dir = folder(&[("main.harn", program)]);
     let ran = durable(dir.path(), &["main.harn"]);
@@ -12,7 +12,7 @@ fn with_run(program: &str) -> tempfile::TempDir {
     dir
 }
 
-/// Runs the binary on another store.
+/// Runs the binary with another store.
 fn on(folder: &Path, store: &str, args: &[&str]) -> crate::common::Ran {
     let mut command = command(args);
     command.current_dir(folder).env("HARN_STATE_FILE", store);
@@ -33,7 +33,7 @@ fn a_store_in_use_is_backed_up() {
         assert_eq!(ran.code, 0, "{}", ran.shown());
         assert!(ran.out.contains(&format!("is backed up to {copy} (")), "{}", ran.shown());
         let ended = run.try_wait().unwrap();
-        // A copy has no other files, and is a store.
+        // A copy consists of one file and is a store.
         assert!(!path.join(format!("{copy}-wal")).exists());
         let replayed = on(path, &copy, &["replay", "r"]);
         assert_eq!(replayed.out, "first\n", "{}", replayed.shown());
@@ -114,9 +114,9 @@ fn a_file_that_may_not_grow_is_an_error() {
         finish(command, b"")
     };
     let ran = limited(&["run", "big.harn"]);
-    // The command that the program starts is ended by the signal, as in a shell.
+    // The signal ends the child process of the program, as in a shell.
     assert_eq!((ran.code, ran.out.as_str()), (0, "true\nfalse\n"), "{}", ran.shown());
-    // The store reports it, and earlier data stays.
+    // The store reports the error, and earlier data is preserved.
     std::fs::write(
         path.join("much.harn"),
         "for i in 1 to 40 { println(json_parse(read_file(\"data.json\"))[0]) }\n",
@@ -132,7 +132,7 @@ fn a_file_that_may_not_grow_is_an_error() {
     assert_eq!(shown_of(path, "much")["status"], "completed");
 }
 
-/// Runs a script in a mount namespace of its own. `None` where that is not allowed.
+/// Runs a script in its own mount namespace. Returns `None` where that is not allowed.
 #[cfg(target_os = "linux")]
 fn isolated(folder: &Path, script: &str) -> Option<crate::common::Ran> {
     let unshare = |script: &str| {

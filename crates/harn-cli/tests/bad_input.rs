@@ -1,11 +1,11 @@
-//! Input that is wrong on purpose: each gives a clear error, none a panic, a hang or lost output.
+//! Invalid input produces a clear error, and no panic, hang or lost output.
 
 use std::io::Read;
 use std::process::Stdio;
 
 use crate::common::{folder, harn, harn_in, run_text};
 
-/// Runs bytes as a program and checks that it is refused in an orderly way.
+/// Runs bytes as a program and checks that it is rejected cleanly.
 fn refused(bytes: &[u8]) -> crate::common::Ran {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("bad.harn"), bytes).unwrap();
@@ -159,7 +159,7 @@ fn a_result_too_deep_for_json_is_an_error() {
 #[test]
 fn a_source_beyond_the_limit_is_refused_before_it_is_read() {
     let folder = folder(&[("main.harn", "import \"big\"")]);
-    // Twenty gigabytes that are nowhere.
+    // A sparse file of 20 GB.
     std::fs::File::create(folder.path().join("big.harn")).unwrap().set_len(20 << 30).unwrap();
     for args in
         [&["run", "big.harn"][..], &["check", "big.harn"], &["lint", "big.harn"], &["run", "main.harn"]]

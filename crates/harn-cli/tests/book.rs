@@ -1,15 +1,15 @@
-//! The programs in the README and the book run, and print what the page says.
+//! The programs in the README and the book run, and their output is as documented.
 //!
-//! A block that begins with `harn` in its first line is a program; the `text` block that follows it is what it prints.
-//! `harn error FILE` marks a program that fails: then the block that follows is what stands on standard error.
-//! `harn part` marks a piece that does not run by itself. `harn file NAME` is a file for the commands of the page: a
-//! block `console` begins with `$ harn ...` and goes on with what that prints to standard output.
+//! A block with `harn` in its first line is a program; the `text` block after it is its output. `harn error FILE` marks
+//! a program that fails: the block after it is its standard error. `harn part` marks an incomplete program, which is
+//! not run. `harn file NAME` is a file for the commands of the page: a `console` block begins with `$ harn ...`,
+//! followed by the standard output of that command.
 
 use std::path::{Path, PathBuf};
 
 use crate::common::{Ran, folder, harn_in, repository};
 
-/// A fenced block: the words of its first line, its text, and its line.
+/// A fenced block: its info string, content and line.
 struct Block {
     info: String,
     text: String,
@@ -42,7 +42,7 @@ fn run(block: &Block) -> Ran {
     harn_in(folder.path(), &["run", name])
 }
 
-/// Runs the programs of a page; gives their number.
+/// Runs the programs of a page. Returns their number.
 fn check(path: &Path) -> usize {
     let page = std::fs::read_to_string(path).unwrap();
     let blocks = blocks(&page);
@@ -80,7 +80,7 @@ fn the_readme() {
     assert!(check(&repository().join("README.md")) >= 1);
 }
 
-/// The hand-written pages of the book.
+/// Returns the hand-written pages of the book.
 fn pages() -> Vec<PathBuf> {
     let docs = repository().join("docs");
     let entries = std::fs::read_dir(docs).unwrap().map(|entry| entry.unwrap().path());
@@ -96,7 +96,7 @@ fn the_hand_written_pages() {
     assert!(count >= 90, "only {count} programs found");
 }
 
-/// The number of sections of a page under headings of this level. Each contains a program.
+/// Returns the number of sections of a page with headings of this level. Each must contain a program.
 fn sections(page: &str, level: &str) -> usize {
     let text = std::fs::read_to_string(repository().join("docs").join(page)).unwrap();
     let sections: Vec<&str> = text.split(&format!("\n{level} ")).skip(1).collect();
@@ -117,7 +117,7 @@ fn there_are_idioms_and_recipes_enough() {
     assert!(recipes(&["data", "programs"]) >= 20);
 }
 
-/// The names in the first column of a page's tables of options.
+/// Returns the names in the first column of a page's tables of options.
 fn listed(page: &str) -> Vec<String> {
     let text = std::fs::read_to_string(repository().join("docs").join(page)).unwrap();
     let names =
@@ -152,7 +152,7 @@ fn every_option_has_its_row() {
     );
 }
 
-/// The pages below a folder.
+/// Returns the pages below a directory.
 fn pages_below(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries
@@ -161,7 +161,7 @@ fn pages_below(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The lines of a page outside of fenced blocks.
+/// Returns the lines of a page outside of fenced blocks.
 fn unfenced(page: &str) -> impl Iterator<Item = &str> {
     let mut fenced = false;
     page.lines().filter(move |line| {
@@ -171,7 +171,7 @@ fn unfenced(page: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A page without code: what looks like a link there is none.
+/// Returns a page without code, which may contain text that looks like a link.
 fn prose(page: &str) -> String {
     let mut out = String::new();
     for line in unfenced(page) {
@@ -181,7 +181,7 @@ fn prose(page: &str) -> String {
     out
 }
 
-/// The names that headings can be reached by.
+/// Returns the anchors of the headings.
 fn anchors(page: &str) -> Vec<String> {
     let mut fenced = false;
     let headings = page.lines().filter(|line| {
@@ -198,7 +198,7 @@ fn anchors(page: &str) -> Vec<String> {
     headings.map(anchor).collect()
 }
 
-/// What is wrong with a link of a page, on the page itself and in the site that `make book` makes of the folder `docs`.
+/// Returns the problem of a link, in the page itself or in the site that `make book` builds from `docs`.
 fn broken(path: &Path, text: &str, link: &str) -> Option<&'static str> {
     let (target, anchor) = link.split_once('#').unwrap_or((link, ""));
     if target.contains("://") {
@@ -252,7 +252,7 @@ fn every_page_is_linked_from_the_index() {
     }
 }
 
-/// The table of contents of the site (`make book`) has every page.
+/// The table of contents of the site (`make book`) contains every page.
 #[test]
 fn the_summary_has_every_page() {
     let docs = repository().join("docs");
@@ -297,7 +297,7 @@ fn the_pages_about_models() {
     assert!(count >= 20, "only {count} programs found");
 }
 
-/// The pages for contributors.
+/// Returns the pages for contributors.
 fn contributor_pages() -> Vec<PathBuf> {
     let root = repository();
     let crates = std::fs::read_dir(root.join("crates")).unwrap();
@@ -307,8 +307,8 @@ fn contributor_pages() -> Vec<PathBuf> {
     pages
 }
 
-/// Whether a code span names a path, a target of make, a part of `.ci/check` or a module of tests that does not exist.
-/// Paths are relative to the repository, to the directory of the page, or to its `src`.
+/// Whether a code span names a path, a make target, a part of `.ci/check` or a test module that does not exist. Paths
+/// are relative to the repository, to the directory of the page, or to its `src`.
 fn is_missing(span: &str, page: &Path) -> bool {
     let root = repository();
     let has_line = |file: &str, start: &str| {
@@ -360,7 +360,7 @@ fn pages_for_contributors_name_what_exists() {
     }
 }
 
-/// The table of crates in CONTRIBUTING.md has every crate, below all crates that it depends on.
+/// The table of crates in CONTRIBUTING.md lists every crate, below all crates that it depends on.
 #[test]
 fn the_layout_lists_crates_from_the_bottom_up() {
     let root = repository();
@@ -378,7 +378,7 @@ fn the_layout_lists_crates_from_the_bottom_up() {
     }
 }
 
-/// A row of "Where is what" leads to at most two files, which contain what it names.
+/// A row of "Where is what" links to at most two files, which contain the named items.
 #[test]
 fn a_look_up_takes_at_most_two_files() {
     let page = std::fs::read_to_string(repository().join("CONTRIBUTING.md")).unwrap();

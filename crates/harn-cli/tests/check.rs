@@ -70,7 +70,7 @@ fn compile_errors_do_not_hide_what_the_checker_finds() {
         "{}",
         ran.err
     );
-    // Before a run the checker comes first, and what it refuses is not compiled.
+    // The checker runs before the compiler, and rejected programs are not compiled.
     let ran = harn_in(folder.path(), &["run", "a.harn"]);
     assert_eq!((ran.code, heads(&ran.err).len()), (1, 2), "{}", ran.err);
     let ran = harn_in(folder.path(), &["run", "b.harn"]);
@@ -185,7 +185,7 @@ fn a_finding_is_reported_once_however_its_file_is_reached() {
     let ran = harn_in(folder.path(), &["check", "--json", "."]);
     let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(json["data"]["summary"], serde_json::json!({"files": 5, "errors": 1, "warnings": 1}));
-    // Alone, the importer tells what is wrong with what it imports.
+    // When the importer is checked alone, it reports the problems of its imports.
     let ran = harn_in(folder.path(), &["check", "multi.harn"]);
     assert!(
         ran.err.contains("binding `other` is not used") && ran.err.contains("--> ./libx.harn:2:47"),
@@ -208,7 +208,7 @@ fn a_manifest_is_found_from_a_path_with_parents() {
         ("project/harn.toml", "[check]\nstrict = true\n"),
         ("alone/a.harn", "fn f(x) { return x\n  println(x) }\nf(1)\n"),
     ]);
-    // The project in which the command runs is not that of the file.
+    // The settings come from the project of the file, not of the working directory.
     let ran = harn_in(&folder.path().join("project"), &["check", "../alone/a.harn"]);
     assert!(ran.code == 0 && ran.err.contains("unreachable code"), "{}", ran.shown());
 }
@@ -243,7 +243,7 @@ fn strict_types_ask_for_a_look_at_what_comes_from_outside() {
         crate::common::folder(&[("a.harn", text), ("strict/harn.toml", "[check]\nstrict_types = true\n")]);
     std::fs::write(folder.path().join("strict/b.harn"), text).unwrap();
     let plain = crate::common::harn_in(folder.path(), &["check", "a.harn"]);
-    // Without, only parts that are taken from the call itself are told.
+    // Without the option, only accesses to parts of the call itself are reported.
     let said: Vec<&str> =
         plain.err.lines().filter(|line| line.contains("lint[untyped-dict-access]")).collect();
     assert_eq!((plain.code, said.len()), (0, 2), "{}", plain.err);
@@ -279,7 +279,7 @@ fn check_runs_the_rules_of_lint_but_not_those_of_the_layout() {
     let found: Vec<_> = found.iter().map(|d| (d["rule"].as_str(), d["category"].as_str())).collect();
     assert_eq!(found, [(Some("unused-parameter"), Some("lint")), (Some("break-outside-loop"), Some("lint"))]);
     assert_eq!(ran.code, 1);
-    // What is turned off stays off, and what only lint was asked for is not told here.
+    // Disabled rules stay disabled, and rules that are only enabled for lint are not reported here.
     let ran = crate::common::harn_in(folder.path(), &["check", "off/b.harn", "strict/c.harn"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "off/b.harn: ok\nstrict/c.harn: ok\n"), "{}", ran.err);
 }

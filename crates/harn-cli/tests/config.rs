@@ -1,4 +1,4 @@
-//! `harn config show`, and what `harn doctor` says of unknown settings.
+//! `harn config show`, and the reports of `harn doctor` about unknown settings.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ fn harn(folder: &Path, env: &[(&str, &str)], args: &[&str]) -> Ran {
     finish(command, b"")
 }
 
-/// The value and the source of a setting.
+/// Returns the value and the source of a setting.
 fn of(shown: &Ran, name: &str) -> Option<(String, String)> {
     let data: Value = serde_json::from_str(&shown.out).unwrap_or_else(|_| panic!("{}", shown.shown()));
     let values = data["data"]["values"].as_array().unwrap();
@@ -56,7 +56,7 @@ fn each_value_has_its_source() {
     assert_eq!(of(&shown, "mine.x"), None);
     let store = of(&shown, "store").unwrap();
     assert!(store.0.ends_with(".harn/state.db") && store.1 == "default", "{store:?}");
-    // The environment takes precedence.
+    // Environment variables take precedence.
     let env = [("HARN_LLM_PROVIDER", "mock"), ("HARN_STATE_FILE", "own.db"), ("HARN_LLM_MODEL", "m")];
     let shown = harn(path, &env, SHOW);
     let is = |value: &str, source: &str| Some((value.to_owned(), source.to_owned()));

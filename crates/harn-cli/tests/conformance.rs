@@ -1,13 +1,13 @@
-//! The conformance suite, and the runner's own behaviour.
+//! The conformance suite, and the behaviour of its runner.
 
 use std::io::Write;
 
 use crate::common::{Ran, command, every_case, finish, folder, harn_in, repository};
 
-/// The time limit of a case, in milliseconds: only a case that hangs takes as long, also on a loaded machine.
+/// Time limit of a case in milliseconds. Only a case that hangs reaches it, even on a loaded machine.
 const PATIENT: &str = "300000";
 
-/// Runs cases of the suite. What they store is not shared with another run of the suite at the same time.
+/// Runs cases of the suite. Their state is isolated from concurrent runs of the suite.
 fn suite(args: &[&str]) -> Ran {
     let state = tempfile::tempdir().expect("a scratch folder");
     let mut command = command(&["test", "conformance", "--timeout", PATIENT]);
@@ -24,11 +24,11 @@ fn the_suite_passes_in_one_process() {
     assert!(summary.contains(" passed, 0 failed, "), "{summary}");
 }
 
-/// The directories with cases that use files, time or the network. What a simulated system changes shows in them first, so they are the
-/// sample that the tests take.
+/// The directories with cases that use files, time or the network. Changes to a simulated system affect these cases
+/// first, so sampling tests use them.
 const USE_THE_SYSTEM: &str = "re:^(agents/(commands|policy|workflows)|builtins|prompts/templates/sandbox|roles|runs|wrong_calls/habits)/";
 
-/// Cases that run programs, of which a system in memory has none.
+/// Cases that run programs, which the in-memory system does not support.
 const REAL_ONLY: [&str; 29] = [
     "agents/commands/closures_of_a_policy_run_no_commands.harn",
     "agents/commands/denied_patterns_match_lines_and_arguments.harn",
@@ -71,8 +71,8 @@ fn the_suite_runs_the_same_in_memory() {
     assert!(ran.out.contains(&summary), "{}", ran.err);
 }
 
-/// Runs cases with a journal and kills each of them repeatedly; `make replays` does it with all cases. Failures are printed immediately,
-/// past the test runner.
+/// Runs cases with a journal and kills each of them repeatedly; `make replays` does this with all cases. Failures are
+/// printed immediately, bypassing the test runner.
 fn from_a_journal(filter: &str) {
     let kills = if every_case() { "20" } else { "3" };
     let ran = suite(&["--journal", "--kills", kills, "--filter", filter]);
@@ -94,7 +94,7 @@ fn workers_end_the_same_from_a_journal_and_broken_off() {
     from_a_journal("agents/workers");
 }
 
-/// Features of the guide to model calls and agents that something else than a case shows: number, file, test.
+/// Features of the guide to model calls and agents that are tested outside of the suite: number, file, test.
 const SHOWN_ELSEWHERE: [(u32, &str, &str); 2] = [
     (144, "crates/harn-cli/tests/lint_rules.rs", "fn registries_that_are_too_large"),
     (146, "crates/harn-cli/tests/models.rs", "fn packages_and_the_project_configure_providers"),

@@ -1,4 +1,4 @@
-//! Data at the edge of the program: byte order marks, names that are not UTF-8, inherited pipes, programs that a signal ended.
+//! Unusual data: byte order marks, names that are not UTF-8, inherited pipes, child processes ended by a signal.
 
 use crate::common::{finish, folder, harn_in, run_text};
 
@@ -82,7 +82,7 @@ fn inherited_pipes_are_read_and_others_are_not() {
         let (out, err) = run(line, "");
         assert_eq!(out, expected, "{line}: {err}");
     }
-    // Neither pipes with a name nor devices.
+    // Neither named pipes nor devices are read.
     for line in [
         "mkfifo f; \"$H\" run read.harn -- f",
         "\"$H\" run read.harn -- /dev/zero",

@@ -1,4 +1,4 @@
-//! `harn dap`: whole sessions, as an editor has them.
+//! `harn dap`: complete sessions of an editor.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 
 use crate::common::{command, folder};
 
-/// Longest time without a message that a test waits for.
+/// Maximum time without a message.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An editor that debugs a program.
@@ -18,7 +18,7 @@ struct Editor {
     child: Child,
     input: Option<ChildStdin>,
     messages: Receiver<Json>,
-    /// Events that nobody has asked for yet.
+    /// Events that the test has not consumed yet.
     events: Vec<Json>,
     seq: i64,
 }
@@ -63,7 +63,7 @@ impl Editor {
         self.seq
     }
 
-    /// The answer to a request, whether it went well or not.
+    /// Sends a request and returns the response, successful or not.
     fn answer(&mut self, command: &str, arguments: Json) -> Json {
         let seq = self.send(command, arguments);
         loop {
@@ -75,14 +75,14 @@ impl Editor {
         }
     }
 
-    /// What a request that goes well gives.
+    /// Sends a request that must succeed, and returns the body of the response.
     fn ask(&mut self, command: &str, arguments: Json) -> Json {
         let answer = self.answer(command, arguments);
         assert_eq!(answer["success"], true, "{command}: {answer}");
         answer["body"].clone()
     }
 
-    /// The next event of a name.
+    /// Returns the next event with a name.
     fn event(&mut self, name: &str) -> Json {
         loop {
             if let Some(at) = self.events.iter().position(|event| event["event"] == name) {
@@ -96,7 +96,7 @@ impl Editor {
         }
     }
 
-    /// The next request of the adapter.
+    /// Returns the next reverse request of the adapter.
     fn request(&mut self, command: &str) -> Json {
         loop {
             let message = self.messages.recv_timeout(PATIENCE).unwrap();
@@ -107,7 +107,7 @@ impl Editor {
         }
     }
 
-    /// Answers a request of the adapter.
+    /// Responds to a reverse request of the adapter.
     fn reply(&mut self, request: &Json, mut answer: Json) {
         self.seq += 1;
         answer["type"] = "response".into();
@@ -118,7 +118,7 @@ impl Editor {
         self.input.as_mut().unwrap().write_all(message.as_bytes()).unwrap();
     }
 
-    /// Launches a program that stops at lines.
+    /// Launches a program with breakpoints at lines.
     fn launch(folder: &Path, file: &str, lines: &[Json], more: Json) -> Editor {
         let mut editor = Editor::start(folder);
         let known = editor.ask("initialize", json!({"adapterID": "harn"}));
@@ -135,7 +135,7 @@ impl Editor {
         editor
     }
 
-    /// Why and where the program stops next: the reason, the name of the function, the line.
+    /// Waits until the program stops. Returns the reason, the name of the function and the line.
     fn stop(&mut self) -> (String, String, u64) {
         let stopped = self.event("stopped");
         let stack = self.ask("stackTrace", json!({"threadId": stopped["threadId"]}));
@@ -148,7 +148,7 @@ impl Editor {
         self.ask(command, json!({"threadId": 1}));
     }
 
-    /// The variables of a scope of a call: `name=value`.
+    /// Returns the variables in a scope of a stack frame as `name=value`.
     fn variables(&mut self, frame: u64, scope: &str) -> Vec<String> {
         let scopes = self.ask("scopes", json!({"frameId": frame}));
         let found = scopes["scopes"].as_array().unwrap().iter().find(|s| s["name"] == scope).cloned();
@@ -162,7 +162,7 @@ impl Editor {
         variables["variables"].as_array().unwrap().iter().map(shown).collect()
     }
 
-    /// The program's output of a category until it ends, and its exit code.
+    /// Returns the program's output of a category until it ends, and its exit code.
     fn end(mut self, category: &str) -> (String, i64) {
         let code = self.event("exited")["exitCode"].as_i64().unwrap();
         self.event("terminated");
@@ -390,7 +390,7 @@ fn what_cannot_be_run_is_told() {
     editor.ask("configurationDone", json!({}));
     let (told, code) = editor.end("stderr");
     assert!(told.contains("bad.harn:1:5") && code == 1, "{told}");
-    // Each model call is told as telemetry.
+    // Each model call is reported as telemetry.
     let more = json!({"llmMock": home.path().join("r.jsonl"), "noDebug": true});
     let mut editor = Editor::launch(home.path(), "ask.harn", &[at(1)], more);
     editor.event("exited");
@@ -399,7 +399,7 @@ fn what_cannot_be_run_is_told() {
     assert_eq!((call["type"].as_str(), call["text"].as_str()), (Some("provider_call_response"), Some("hi")));
     let said: Vec<&Json> = editor.events.iter().filter(|e| e["body"]["category"] == "stdout").collect();
     assert_eq!(said[0]["body"]["output"], "hi\n");
-    // An editor that goes away takes the program along.
+    // An editor that disconnects also ends the program.
     editor.input.take();
     assert_eq!(editor.child.wait().unwrap().code(), Some(1));
 }

@@ -4,7 +4,7 @@ use crate::common::{command, finish, folder, harn, harn_in};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-/// The receipt that a demo prints as JSON.
+/// Returns the receipt that a demo prints as JSON.
 fn receipt_of(id: &str) -> Value {
     let ran = harn(&["demo", id, "--no-record"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.shown());
@@ -19,7 +19,7 @@ fn receipt() -> Value {
     })
 }
 
-/// The report with its times taken out.
+/// Removes the duration from a report.
 fn timeless(text: &str) -> String {
     let line = |line: &str| match line.strip_prefix("--- demo complete in ") {
         Some(_) => "--- demo complete in N ms ---".to_owned(),
@@ -184,7 +184,7 @@ fn an_agent_at_work() {
 fn a_race_of_providers() {
     let ran = harn(&["demo", "provider-race", "--no-record"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.shown());
-    // Who is first depends on the machine.
+    // The order depends on the speed of the machine.
     for line in
         ["anthropic  claude-sonnet-4-20250514  0.000153 USD   Sargasso.", "free           The Sargasso Sea"]
     {

@@ -1,6 +1,6 @@
-//! Workers that are told to stop: what is in progress ends or is suspended, nothing fails and nothing happens twice.
+//! Workers that are stopped: runs in progress end or are suspended; none fails, and no effect is repeated.
 //!
-//! `HARN_KILLS` sets how often the test at random instants does it. `make kill` and `HARN_EVERY_CASE` do it 200 times.
+//! `HARN_KILLS` sets the number of rounds of the randomized test. `make kill` and `HARN_EVERY_CASE` perform 200.
 
 #![cfg(unix)]
 
@@ -21,7 +21,7 @@ fn submit(folder: &Path, id: &str, args: &[&str]) {
     assert_eq!(ran.code, 0, "{}", ran.shown());
 }
 
-/// A worker with this time to stop.
+/// Starts a worker with this drain timeout.
 fn worker(folder: &Path, limit: &str, environment: &[(&str, &str)]) -> Child {
     command(&["worker", "--concurrency", "3", "--lease", "1s", "--drain-timeout", limit])
         .current_dir(folder)
@@ -38,7 +38,7 @@ fn terminate(worker: &Child) {
     assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
 }
 
-/// How a worker ended, and how long it took.
+/// Waits for a worker. Returns its exit status and the duration.
 fn end(mut worker: Child) -> (ExitStatus, Duration) {
     let begun = Instant::now();
     (worker.wait().unwrap(), begun.elapsed())
@@ -52,7 +52,7 @@ fn until(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// Commands of a second, which must not be repeated.
+/// Commands of one second each, which must not be repeated.
 const COMMANDS: &str = r#"
 for i in 1 to 3 {
   let r = exec("sh", "-c", "echo ${i} >> begun.txt; sleep 1; echo ${i} >> done.txt")
@@ -72,7 +72,7 @@ fn a_run_in_progress_ends_before_its_worker() {
     assert_eq!(end(worker).0.code(), Some(143));
     assert_eq!(shown_of(path, "r")["status"], "completed");
     assert_eq!(text(&path.join("done.txt")), "1\n2\n3\n");
-    // It may have been taken before the signal came.
+    // It may have been claimed before the signal arrived.
     assert_ne!(shown_of(path, "later")["status"], "failed");
 }
 
@@ -83,7 +83,7 @@ fn a_longer_run_is_suspended_between_two_commands() {
     submit(path, "r", &["main.harn"]);
     let worker = worker(path, "20s", &[]);
     until("the run has begun", || !text(&path.join("begun.txt")).is_empty());
-    // The half of nothing: it makes room at once.
+    // Half of a zero timeout: the run is drained immediately.
     let second =
         command(&["worker", "--drain-timeout", "0s"]).current_dir(path).stdin(Stdio::null()).spawn().unwrap();
     terminate(&second);
@@ -103,7 +103,7 @@ fn a_longer_run_is_suspended_between_two_commands() {
     assert_eq!(text(&path.join("done.txt")), "1\n2\n3\n");
 }
 
-/// The processes of the runs of a worker.
+/// Returns the process ids of a worker's runs.
 fn runs_below(worker: u32) -> Vec<String> {
     let list =
         std::process::Command::new("ps").args(["-o", "pid=,args=", "--ppid", &worker.to_string()]).output();
@@ -152,10 +152,10 @@ fn a_stopped_worker_does_not_keep_runs_that_wait() {
     assert_eq!(shown_of(path, "r")["status"], "suspended");
 }
 
-/// How often each request came: the path, or the prompt of a model call.
+/// Number of requests by path, or by prompt for model calls.
 type Seen = Arc<Mutex<BTreeMap<String, u32>>>;
 
-/// A server that takes some milliseconds for each request.
+/// Starts a server that takes several milliseconds per request.
 fn server(seen: &Seen) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -208,7 +208,7 @@ fn serve(mut stream: &TcpStream, seen: &Seen) -> Option<()> {
     }
 }
 
-/// Sends the reply of a model in three events, some milliseconds apart.
+/// Streams the reply of a model in three events, several milliseconds apart.
 fn stream_reply(mut stream: &TcpStream) -> Option<()> {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
     stream.write_all(head.as_bytes()).ok()?;
@@ -223,7 +223,7 @@ fn stream_reply(mut stream: &TcpStream) -> Option<()> {
     stream.write_all(format!("{:x}\r\n{done}\r\n0\r\n\r\n", done.len()).as_bytes()).ok()
 }
 
-/// A POST, a command, a model call and a streamed model call, four times; none of them may happen twice.
+/// A POST request, a command, a model call and a streamed model call, four times. None of them may be repeated.
 const WORK: &str = r#"
 let id = argv[0]
 for i in 1 to 4 {
@@ -255,7 +255,7 @@ fn workers_that_are_told_to_stop_at_random_instants_fail_nothing_and_repeat_noth
         }
         let worker = worker(path, "10s", &environment);
         std::thread::sleep(Duration::from_millis(chance.below(1500)));
-        // Half of the runs are asked to make room themselves: else all would end in the time that they have.
+        // Half of the runs receive the signal directly; otherwise all of them would end within the worker's timeout.
         for pid in runs_below(worker.id()) {
             if chance.below(2) == 0 {
                 let _ =

@@ -1,4 +1,4 @@
-//! Limits that the environment sets: where requests may go, and what programs may do.
+//! Restrictions by environment variables: the targets of requests, and the sandbox of programs.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ fn run(program: &str, variables: &[(&str, &str)]) -> Ran {
     finish(command, b"")
 }
 
-/// A server that sends each request elsewhere; gives its port.
+/// Starts a server that redirects each request. Returns its port.
 fn sends_elsewhere(place: String) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -1,4 +1,4 @@
-//! The frames of errors, whole.
+//! Complete output of errors.
 
 use crate::common::{folder, harn, harn_in, run_text};
 use insta::assert_snapshot;
@@ -101,7 +101,7 @@ fn json_events() {
     assert_snapshot!(failed.shown());
 }
 
-/// The wrong value stands in the call; what it should be is said by the declaration.
+/// The wrong value is in the call; the expected type is in the declaration.
 #[test]
 fn a_wrong_argument_is_shown_at_the_call() {
     let program = "fn f(\n  a: int,\n) {\n  a\n}\nlet x: any = [\"b\"]\nfn g(y) {\n  f(y[0])\n}\ng(x)\n";
@@ -112,7 +112,7 @@ fn a_wrong_argument_is_shown_at_the_call() {
     assert_snapshot!(ran.err);
 }
 
-/// A bug in a tool is told to the model, and to whoever runs the program: with its place and the calls that led there.
+/// A bug in a tool is reported to the model and to the user, with its location and stack trace.
 #[test]
 fn a_bug_in_a_tool_is_told_with_its_place() {
     let program = |body: &str, options: &str| {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::common::{Ran, folder, harn_in};
 
-/// The record of a run with one stage.
+/// Returns the record of a run with one stage.
 fn record(id: &str, status: &str, text: &str) -> String {
     format!(
         r#"{{"_type":"run_record","id":"{id}","workflow_id":"w","status":"{status}","started_at":"2026-01-01T00:00:00Z","finished_at":"2026-01-01T00:00:02Z",
@@ -70,7 +70,7 @@ fn a_folder_of_records_is_evaluated_whole() {
     let ran = harn_in(dir.path(), &["eval", "runs"]);
     let told = "PASS 2 passed, 0 failed, 2 total\n- PASS runs/a.json [a]\n- PASS runs/deep/run.json [b]\n";
     assert_eq!((ran.code, ran.out.as_str()), (0, told), "{}", ran.shown());
-    // A folder is compared file by file.
+    // A directory is compared file by file.
     let ran = harn_in(dir.path(), &["eval", "runs", "--compare", "base"]);
     assert_eq!(ran.code, 1);
     assert!(ran.out.starts_with("FAIL 1 passed, 1 failed, 2 total\n- PASS runs/a.json [a]\n- FAIL runs/deep/run.json [b]\n  - differs from its baseline a\n"), "{}", ran.shown());
@@ -270,7 +270,7 @@ fn a_program_is_run_with_and_without_an_experiment() {
         "experiment: exit code 0, 1 calls, ",
     ];
     rows.iter().for_each(|row| assert!(ran.out.contains(row), "{row}: {}", ran.shown()));
-    // The records are the report's, and not left behind.
+    // The records belong to the report and are removed.
     assert!(!dir.path().join(".harn-runs").exists());
     let ran = harn_in(
         dir.path(),
@@ -304,7 +304,7 @@ fn a_program_is_run_with_and_without_an_experiment() {
         ran.shown()
     );
     assert!(ran.err.contains("require condition failed"), "{}", ran.shown());
-    // The environment does not reach the plain run.
+    // The environment variable does not affect the plain run.
     let mut command = crate::common::command(&[
         "eval",
         "main.harn",
@@ -367,10 +367,10 @@ fn a_template_is_shown_for_several_models_side_by_side() {
     ] {
         assert!(ran.out.contains(row), "{row}: {}", ran.shown());
     }
-    // Both ways through an `if` are one decision.
+    // Both branches of an `if` are one decision.
     assert_eq!(ran.out.matches("greet.harn.prompt:2:").count(), 1, "{}", ran.shown());
     assert!(ran.out.lines().all(|row| row.chars().count() <= 80), "{}", ran.shown());
-    // Models with the same text share a variant.
+    // Models with the same prompt share a variant.
     let ran = run(&["mock:a,mock:b", "--bindings", "names.json", "--output", "json"]);
     let found = data(&ran);
     assert_eq!(found["variants"].as_array().map(Vec::len), Some(1), "{}", ran.shown());

@@ -1,4 +1,4 @@
-//! The event log on disk, as the environment asks for it.
+//! The event log on disk, enabled by environment variables.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -33,13 +33,13 @@ fn events_outlive_the_program() {
           if e.id == 2 { event_log.emit(\"builds\", \"live\", \"a\") }\n\
         }\n\
         for e in event_log.subscribe({topic: \"builds\", from_cursor: 2}) { println(e.payload); break }";
-    // A program in a folder of the project has the project's log.
+    // A program in a subdirectory uses the project's log.
     std::fs::write(path.join("sub/x.harn"), second).unwrap();
     let ran = run(path, &KEPT, &["run", "sub/x.harn"]);
     let lines = "2\n1 1 builds started {commit: abc, of: [1, nil]} {host: ci} int\n\
         2 2 builds ended nil {} int\n3 3 builds live a {} int\na\n";
     assert_eq!((ran.out.as_str(), ran.err.as_str()), (lines, ""));
-    // Without the variable a program has a log of its own.
+    // Without the variable a program has its own log.
     assert_eq!(run(path, &[], &["run", "-e", "println(event_log.latest(\"builds\"))"]).out, "nil\n");
 }
 
@@ -102,7 +102,7 @@ fn wrong_variables_are_errors() {
     std::fs::write(path.join("main.harn"), "println(1)").unwrap();
     let durable = run(path, &KEPT, &["run", "--durable", "main.harn"]);
     assert!(durable.err.contains("cannot be used with a durable run"), "{}", durable.shown());
-    // A file that is no database is an error that can be caught, and stays as it is.
+    // A file that is not a database causes a catchable error and is not changed.
     std::fs::create_dir_all(path.join(".harn")).unwrap();
     std::fs::write(path.join(".harn/events.sqlite"), "not a database, but long enough to look at".repeat(40))
         .unwrap();

@@ -1,10 +1,10 @@
-//! Every example runs as its README says: from the top of the repository, without a key.
+//! Every example runs as documented in its README: from the root of the repository, without a key.
 
 use std::path::Path;
 
 use crate::common::{Ran, command, finish, folder, harn_in, repository};
 
-/// Runs a program; gives what it did, and the messages of its call log that tell a model of a failed tool.
+/// Runs a program. Returns its result, and the messages of its call log that report a failed tool to the model.
 fn with_failed_tools(dir: &Path, program: &str) -> (Ran, Vec<String>) {
     let logs = folder(&[]);
     let mut command = command(&["run", program]);
@@ -49,7 +49,7 @@ fn all_examples_run() {
     for name in names {
         let (ran, failed) = with_failed_tools(&root, &format!("examples/{name}"));
         assert!(failed.is_empty(), "{name}: a tool call failed: {failed:?}");
-        // Retries of model calls are told on standard error; errors and warnings of Harn itself are not welcome.
+        // Retries of model calls are printed on standard error; errors and warnings of Harn are not allowed.
         let complaint =
             ran.err.lines().any(|line| line.starts_with("error: ") || line.starts_with("warning: "));
         assert!(ran.code == 0 && !complaint, "{name}\n{}", ran.shown());
@@ -64,6 +64,6 @@ fn the_reviewer_reads_the_folder_and_reports() {
     let first = harn_in(&root, &["run", "examples/review_folder.harn"]);
     assert_eq!((first.code, first.err.as_str()), (0, ""), "{}", first.shown());
     assert!(first.out.contains("orders.py"), "{}", first.out);
-    // Recorded replies and real tools: the same every time.
+    // Recorded replies and real tools give the same result every time.
     assert_eq!(harn_in(&root, &["run", "examples/review_folder.harn"]).out, first.out);
 }

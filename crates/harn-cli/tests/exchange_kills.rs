@@ -1,7 +1,7 @@
-//! Programs that read replies piece by piece from a server with random timing: they are replayed, and resumed after a kill at
-//! any instant, and no effect happens twice.
+//! Programs that read streamed replies from a server with random timing are replayed, and resumed after kills at random
+//! times. No effect is repeated.
 //!
-//! `HARN_KILLS` says how often; `make kill` does it 200 times.
+//! `HARN_KILLS` sets the number of kills; `make kill` performs 200.
 
 use std::collections::BTreeMap;
 use std::io::{BufReader, Write};
@@ -17,17 +17,17 @@ use serde_json::{Value, json};
 use crate::common::{Chance, Ran, command, folder, harn_in, kills, life, text};
 use harn_strict_servers::{Request, violation};
 
-/// How often each path was asked for.
+/// Number of requests by path.
 type Asked = Arc<Mutex<BTreeMap<String, u32>>>;
 
-/// A server that sends head and body of a reply apart, in pieces of random length with random pauses between.
+/// A server that sends head and body of a response separately, in pieces of random length with random pauses.
 struct Server {
     address: String,
     asked: Asked,
 }
 
 impl Server {
-    /// Pauses last up to `pause_us` microseconds.
+    /// Starts a server whose pauses last up to `pause_us` microseconds.
     fn start(seed: u64, pause_us: u64) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -47,7 +47,7 @@ impl Server {
         self.asked.lock().unwrap().get(path).copied().unwrap_or(0)
     }
 
-    /// How often a reply was requested that takes its time.
+    /// Returns the number of requests for a slow reply.
     fn slow(&self) -> u32 {
         self.asked.lock().unwrap().iter().filter(|(path, _)| path.contains("slow")).map(|(_, n)| n).sum()
     }
@@ -75,7 +75,7 @@ fn serve(stream: &TcpStream, asked: &Asked, mut chance: Chance, pause_us: u64) {
         if send(stream, head.as_bytes(), &mut chance, pause_us).is_none() {
             return;
         }
-        // The client of the first request is killed, however long that takes.
+        // The client of the first request is killed during this time.
         if path.contains("slow") && count == 1 {
             std::thread::sleep(Duration::from_secs(20));
         }
@@ -127,7 +127,7 @@ fn completion() -> String {
         .to_string()
 }
 
-/// Runs a program of the folder with a journal.
+/// Runs a program in the directory with a journal.
 fn run(folder: &Path, server: &Server, args: &[&str]) -> Ran {
     let mut command = command(args);
     command.current_dir(folder).envs(surroundings(server));
@@ -142,7 +142,7 @@ fn surroundings(server: &Server) -> [(&'static str, String); 3] {
     ]
 }
 
-/// Starts the run `r` of `main.harn`, and kills it after some time.
+/// Starts the run `r` of `main.harn`, and kills it after `life`.
 fn kill(folder: &Path, server: &Server, args: &[&str], life: Duration) -> String {
     let mut child = command(args)
         .current_dir(folder)
@@ -186,7 +186,8 @@ fn a_streamed_reply_is_replayed_whatever_its_timing() {
     }
 }
 
-/// Every conformance program that reads a stream, with a model server in the place of the mock, behind another request.
+/// Returns every conformance program that reads a stream, with a model server instead of the mock, preceded by another
+/// request.
 fn streaming_programs() -> Vec<(String, String)> {
     const STREAMS: [&str; 8] = [
         "llm_stream",
@@ -227,7 +228,7 @@ fn streaming_programs() -> Vec<(String, String)> {
     found
 }
 
-/// Runs the program of a folder as the run `r` to its end; `None` when it takes longer than half a minute.
+/// Runs the program of a directory as the run `r`. Returns `None` if it takes longer than 30 seconds.
 fn run_to_end(path: &Path, server: &Server, args: &[&str]) -> Option<Ran> {
     let mut child = command(args)
         .current_dir(path)
@@ -256,7 +257,7 @@ fn run_to_end(path: &Path, server: &Server, args: &[&str]) -> Option<Ran> {
     })
 }
 
-/// A replay of the run `r` must follow its journal to the end.
+/// Checks that a replay of the run `r` follows its journal to the end.
 fn assert_replayed(path: &Path, name: &str, ran: &Ran, out: Option<&str>) {
     let replayed = harn_in(path, &["replay", "r"]);
     assert!(
@@ -285,7 +286,7 @@ fn every_conformance_program_that_streams_is_replayed_whatever_its_timing() {
                     let dir = folder(&[("main.harn", program)]);
                     let args = ["run", "--durable", "--run-id", "r", "main.harn"];
                     let Some(ran) = run_to_end(dir.path(), &server, &args) else { continue };
-                    // A run that waits for a human has no end, and a program with errors no run.
+                    // A run that waits for a human does not end, and an invalid program creates no run.
                     if ran.code != 75 && ran.err.contains("run r started") {
                         assert_replayed(dir.path(), name, &ran, Some(&ran.out));
                         replayed.fetch_add(1, Ordering::Relaxed);
@@ -316,7 +317,7 @@ fn every_conformance_program_that_streams_can_be_killed_and_resumed() {
             }
             let known = harn_in(path, &["runs", "show", "r", "--json"]);
             if known.code != 0 {
-                // It was killed before there was a run, or the program is wrong with another provider.
+                // It was killed before the run was created, or the program is invalid with another provider.
                 if left == 0 {
                     break None;
                 }
@@ -408,7 +409,7 @@ fn an_exchange_is_repeated_at_whatever_byte_a_kill_cut_it() {
                 WORDS.concat()
             )
         };
-        // How the words were cut is up to the server.
+        // The server decides how the reply is split.
         let plain = |text: &str| text.replace("][", "");
         let found = [length.to_string(), "in_doubt".to_owned()].map(|paid| plain(&wanted(&paid)));
         assert!(
@@ -423,7 +424,7 @@ fn an_exchange_is_repeated_at_whatever_byte_a_kill_cut_it() {
     println!("{runs} runs");
 }
 
-/// Kills the run `r` while a slow reply is half there.
+/// Kills the run `r` after half of a slow reply.
 fn kill_in_reply(path: &Path, server: &Server) {
     let mut child = command(&["run", "--durable", "--run-id", "r", "main.harn"])
         .current_dir(path)
@@ -447,7 +448,7 @@ fn status(path: &Path) -> Value {
     crate::common::shown(path)["status"].clone()
 }
 
-/// Arguments of `harn answer` and of `harn resume`, then the exit code, the output and how often the request was sent.
+/// Arguments of `harn answer` and of `harn resume`, then the exit code, the output and the number of requests.
 type Way<'a> = (&'a [&'a str], &'a [&'a str], i32, &'a str, u32);
 
 const SLOW: &str = r#"
@@ -525,7 +526,7 @@ fn a_get_that_a_kill_cut_is_repeated_and_a_handled_doubt_is_the_programs_own() {
     }
 }
 
-/// The exchange of a resumed run restarts, and so does the limit of its time.
+/// When a run is resumed, its exchange restarts, and so does the time limit of the exchange.
 #[test]
 fn limits_of_an_exchange_do_not_run_while_a_run_is_stopped() {
     const LIMIT: u64 = 4;
@@ -603,7 +604,7 @@ fn a_check_shows_the_difference_of_two_requests() {
     assert_eq!(server.count("/order"), 1);
 }
 
-/// The journal of an older format.
+/// Returns the path of a journal in an older format.
 fn fixture(format: u64) -> std::path::PathBuf {
     crate::common::repository().join(format!("crates/harn-cli/tests/journals/format-{format}.jsonl"))
 }
@@ -634,7 +635,7 @@ fn a_journal_of_a_later_format_stays_as_it_is() {
     let fixture = fixture(0);
     let dir = folder(&[]);
     let path = dir.path();
-    // A run as a later version might have written it.
+    // A run as a future version might write it.
     let text = std::fs::read_to_string(&fixture).unwrap();
     let mut lines: Vec<&str> = text.lines().collect();
     let end = lines.pop().unwrap();

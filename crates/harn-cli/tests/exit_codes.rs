@@ -1,4 +1,4 @@
-//! How programs end, and what the exit code says.
+//! How programs end, and their exit codes.
 
 use crate::common::{harn, harn_with, run_text};
 
@@ -92,7 +92,7 @@ fn the_task_reaches_the_pipeline() {
     assert_eq!((ran.code, ran.out.as_str()), (0, "tidy up\n"));
     let ran = crate::common::harn_in(folder.path(), &["t.harn"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "nil\n"));
-    // The first parameter, whatever it is called.
+    // The first parameter receives the task, whatever its name.
     let text = "pipeline main(text, more) {\n  println([text, more])\n}\n";
     let folder = crate::common::folder(&[("t.harn", text)]);
     let ran = crate::common::harn_in(folder.path(), &["run", "t.harn", "--task", "tidy up"]);

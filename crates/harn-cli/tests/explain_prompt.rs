@@ -4,7 +4,7 @@ use crate::common::{Ran, command, finish, folder, harn_in, harn_with};
 use insta::assert_snapshot;
 use serde_json::Value;
 
-/// Three calls of two kinds; the guidance of `todo` comes with the tool.
+/// Three calls of two kinds. The guidance of `todo` is included with the tool.
 const PROGRAM: &str = r#"
 let todo = {name: "todo", description: "Track plan items", guidance: "Always update the TODO tracker.", parameters: {item: "string"}, handler: { args -> "ok" }}
 let house = {title: "House rules", content: "Small commits. Say what you did, in the order in which you did it, and why."}
@@ -95,7 +95,7 @@ fn json_has_fragments_ranges_and_the_difference() {
     assert_eq!((&calls[0]["iteration"], &calls[0]["since_last_call"]), (&Value::Null, &Value::Null));
     assert_eq!((&calls[2]["number"], &calls[2]["iteration"]), (&3.into(), &1.into()));
     assert_eq!(calls[2]["tools"], serde_json::json!(["todo"]));
-    // The system text, a blank line, and the `## ` of two different headings.
+    // The system prompt, an empty line, and the `## ` of two different headings.
     assert_eq!(calls[1]["since_last_call"]["shared_prefix_bytes"], 40 + 2 + 3);
     assert_eq!(calls[1]["messages"][0]["content"], "Plan the release");
     for call in calls {
@@ -160,7 +160,7 @@ println(llm_healthcheck("anthropic", {api_key: "x"}).valid)
 
 #[test]
 fn prompts_are_those_of_the_route() {
-    // This route has no channel for a schema, so the prompt asks for it; the mock would not have been asked so.
+    // This route has no parameter for a schema, so the prompt contains it; a call of the mock would not.
     let text = r#"
 let schema = {type: "object", properties: {a: {type: "integer"}}, required: ["a"]}
 llm_mock({text: "{\"a\": 1}"})
@@ -228,7 +228,8 @@ llm_completion("let x = ", "", nil, {provider: "openai", model: "gpt-4o-mini"})
     assert_eq!((code, systems), (0, vec![&"Streamed.".into(), &Value::Null]), "{document}");
 }
 
-/// A completion over a chat route has an instruction, which is a fragment like others; an endpoint for completions has no system text.
+/// A completion over a chat route has an instruction, which is a fragment like others; a completion endpoint has no
+/// system prompt.
 #[test]
 fn completions_show_what_is_sent() {
     let text = r#"
@@ -324,12 +325,12 @@ fn the_program_gets_arguments_input_and_its_exit_code() {
 
 #[test]
 fn an_executed_program_may_itself_be_named_prompt() {
-    // `prompt` is no builtin, so the word is free for this command.
+    // `prompt` is not a builtin, so the name is available for this command.
     let ran = crate::common::harn(&["explain", "prompt_explain"]);
     assert!(ran.code == 0 && ran.out.starts_with("prompt_explain("), "{}", ran.shown());
 }
 
-/// The schema of the answer goes the way that the provider takes together with the tools of the call.
+/// The schema of the answer is sent in the form that the provider supports together with tools.
 #[test]
 fn the_way_of_the_schema_is_named() {
     let way = |options: &str| {

@@ -1,8 +1,8 @@
-//! Every builtin and method with data a million levels deep and with numbers at the limits of int, in every parameter and in
-//! every option that its declaration names: it answers or throws, takes no memory to speak of, and ends soon.
+//! Calls every builtin and method with data nested a million levels deep and with integers at the limits, for every
+//! parameter and every declared option. Each call must return or throw, with little memory and time.
 //!
-//! The other parameters get a value of their type, so that the call gets as far as it can. `watchdog.rs` tries what is hostile in
-//! other ways, by chance.
+//! The other parameters have a valid value, so that the call gets as far as possible. `watchdog.rs` tries other hostile
+//! input at random.
 
 #![cfg(target_os = "linux")]
 
@@ -14,7 +14,7 @@ use harn_vm::builtin::{Builtin, Param};
 use crate::common::every_case;
 use crate::watchdog::{Driven, driven};
 
-/// The values. `tower` is an iterator over an iterator and so on; `closure` gives what is deep.
+/// The values. `tower` is an iterator over an iterator and so on; `closure` returns nested data.
 const VALUES: &str = r#"
 var deep: any = 1
 var nested: any = 1
@@ -35,17 +35,19 @@ fn attempt(what, f) {
 }
 "#;
 
-/// End the program or begin it anew, reach outside of it by design, or take the standard error that tells where the driver is.
+/// These builtins end or restart the program, leave it by design, or capture the standard error that reports the
+/// progress.
 const SKIPPED: [&str; 4] = ["exit", "continue_as_new", "host_call", "capture_stderr_start"];
 
-/// Programs that share the calls; each makes the values once. The first programs are the sample that the tests take.
+/// The calls are distributed to programs, each of which creates the values once. The first programs are the default
+/// sample.
 const PROGRAMS: usize = 12;
 const SAMPLE: usize = 3;
 
-/// The most memory that a program may take: its values are the larger part.
+/// Maximum memory of a program, most of which is for the values.
 const PEAK_MB: u64 = 1200;
 
-/// A value of a declared type.
+/// Returns a valid value of a declared type.
 fn mild(ty: &str) -> &'static str {
     let word = ty.trim_start_matches(['(', ' ']);
     let word = &word[..word.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(word.len())];
@@ -67,7 +69,7 @@ fn mild(ty: &str) -> &'static str {
     }
 }
 
-/// The names of the options that a type lists, at any level: `{a?: int, b?: {c?: int}}`.
+/// Returns the names of all options in a type, at any level: `{a?: int, b?: {c?: int}}`.
 fn options(ty: &str) -> Vec<&str> {
     let mut found = Vec::new();
     for (at, _) in ty.match_indices(':') {
@@ -81,7 +83,7 @@ fn options(ty: &str) -> Vec<&str> {
     found
 }
 
-/// What is tried in place of a parameter.
+/// Returns the extreme arguments for a parameter.
 fn extremes(param: &Param) -> Vec<String> {
     let ty = param.ty;
     let takes = |word: &str| ty.contains(word);
@@ -114,7 +116,7 @@ fn extremes(param: &Param) -> Vec<String> {
     tried
 }
 
-/// The calls of a builtin, as lines of the program. For methods `receiver` is a value of their type.
+/// Appends the calls of a builtin as program lines. For methods, `receiver` is a value of their type.
 fn calls(builtin: &Builtin, receiver: Option<&str>, out: &mut Vec<String>) {
     let params = &builtin.params[usize::from(receiver.is_some())..];
     let name = builtin.name();
@@ -178,7 +180,7 @@ fn programs() -> Vec<String> {
         }
     }
     assert!(lines.len() > 5000, "{}", lines.len());
-    // Neighbours are alike and may all be slow: each program gets some of them.
+    // Neighbouring calls are similar and may all be slow, so they are distributed over all programs.
     (0..PROGRAMS)
         .map(|part| {
             lines.iter().skip(part).step_by(PROGRAMS).fold(String::new(), |all, line| all + line + "\n")
@@ -186,18 +188,18 @@ fn programs() -> Vec<String> {
         .collect()
 }
 
-/// What went wrong in one program, if something did.
+/// Runs one program. Returns a description of the failure.
 fn run(calls: &str) -> Option<String> {
     let values = VALUES.replace("TRACE", "true").replace("LIMIT", "50ms");
     let end = "eprintln(read_lines(\"/proc/self/status\").filter({ l -> l.starts_with(\"VmHWM\") })[0])";
     let program = format!("{values}{calls}{end}\neprintln(\"all done\")\n");
-    // Nobody is that slow: a call that takes its limit each time, twice, and leaves deep data.
+    // An upper bound: each call reaches its limit twice and leaves nested data.
     let time = Duration::from_secs(60) + Duration::from_secs(2) * calls.matches("attempt(").count() as u32;
     let Driven { folder, said, status } = driven(&program, "800M", time);
     let mut wrong = String::new();
     if !(said.ends_with("all done\n") && status.is_some_and(|status| status.success())) {
         let last: Vec<&str> = said.lines().rev().take(5).collect();
-        // The program stays, to look at it.
+        // Keep the program for inspection.
         let _ = write!(wrong, "{status:?} in {}, it said last: {last:?}", folder.keep().display());
         return Some(wrong);
     } else {
@@ -216,7 +218,7 @@ fn run(calls: &str) -> Option<String> {
 #[test]
 fn deep_data_and_extreme_numbers_end_every_call() {
     let programs = programs();
-    // Several at a time: most of it is waiting for limits to pass.
+    // Several in parallel, because most of the time is spent waiting for limits.
     let chosen = if every_case() { PROGRAMS } else { SAMPLE };
     let wrong: Vec<String> = programs[..chosen]
         .chunks(PROGRAMS / 2)

@@ -1,4 +1,4 @@
-//! Runs that fail, are tried again, cancelled, paused and removed.
+//! Runs that fail, are retried, cancelled, paused and removed.
 
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -25,7 +25,7 @@ fn until(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// Works until a run has this status.
+/// Runs workers until a run has this status.
 fn drain_until(folder: &Path, id: &str, status: &str) {
     until(status, || {
         drain(folder);
@@ -48,7 +48,7 @@ fn end(mut worker: Child) {
     worker.wait().unwrap();
 }
 
-/// A list of runs as JSON.
+/// Returns a list of runs as JSON.
 fn ids(folder: &Path, args: &[&str]) -> Vec<String> {
     let ran = harn_in(folder, &[&["runs", "list", "--json"], args].concat());
     let data: Value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}", ran.shown()));
@@ -144,7 +144,7 @@ println("done")
     assert_eq!((replayed.code, replayed.out.as_str()), (0, "done\n"), "{}", replayed.shown());
 }
 
-/// The stored policy of a run.
+/// Returns the stored retry policy of a run.
 fn policy(folder: &Path, id: &str) -> Value {
     let exported = harn_in(folder, &["runs", "export", id]).out;
     let head: Value = serde_json::from_str(exported.lines().next().unwrap_or_default()).unwrap();
@@ -238,7 +238,7 @@ fn after_its_last_try_a_run_stays_failed_until_a_user_retries_it() {
     );
     let wrong = harn_in(path, &["runs", "retry", "r"]);
     assert!(wrong.code == 1 && wrong.err.contains("is completed; `harn runs requeue`"), "{}", wrong.shown());
-    // From its start all effects happen again.
+    // After a restart from the beginning, all effects are repeated.
     assert_eq!(harn_in(path, &["runs", "requeue", "r"]).out, "run r queued from its start\n");
     assert_eq!(shown_of(path, "r")["status"], "queued");
     assert_eq!(drain(path).out, "ready\n");
@@ -253,7 +253,7 @@ fn what_succeeded_and_must_not_happen_twice_is_never_retried() {
     submit(path, "r", &["--retries", "2", "--retry-delay", "1ms", "main.harn"]);
     drain_until(path, "r", "failed");
     assert_eq!((&shown_of(path, "r")["tries"], text(&path.join("paid.txt")).as_str()), (&3.into(), "paid\n"));
-    // A program that cannot be compiled fails at once.
+    // A program that cannot be compiled fails immediately.
     std::fs::write(path.join("bad.harn"), "let = 3\n").unwrap();
     submit(path, "bad", &["--retries", "5", "bad.harn"]);
     drain(path);
@@ -312,7 +312,7 @@ fn runs_that_nobody_has_are_changed_at_once_by_name_and_by_filter() {
     assert_eq!(harn_in(path, &["runs", "unpause", "a2"]).out, "run a2 queued\n");
     assert_eq!(drain(path).out, "a2\n");
     assert_eq!(shown_of(path, "a1")["status"], "paused");
-    // What a filter finds in another status is left out.
+    // Runs with another status are skipped.
     assert_eq!(harn_in(path, &["runs", "unpause", "--filter", "status=completed"]).out, "No runs.\n");
     assert_eq!(harn_in(path, &["runs", "retry", "c"]).out, "run c queued; it continues at entry 0\n");
     assert_eq!(drain(path).out, "0\n");
@@ -352,7 +352,7 @@ fn old_runs_are_removed() {
     );
 }
 
-/// Runs wait until their database answers again, whoever had them.
+/// Runs wait until their database is available again, whichever process owned them.
 #[cfg(feature = "postgres")]
 #[test]
 fn an_outage_of_the_database_is_waited_out() {

@@ -1,5 +1,5 @@
-//! The model fails in every way that it can, in the middle of a daemon, a worker, a stage of a workflow and a sub-agent. What
-//! passes is passed over; what stays is told, nothing that was acknowledged is lost, and no tool runs twice.
+//! Model failures of all kinds during a turn of a daemon, a worker, a workflow stage and a sub-agent. Transient
+//! failures are retried; permanent ones are reported; no acknowledged event is lost, and no tool runs twice.
 
 use std::collections::BTreeMap;
 use std::io::{BufReader, Write};
@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::common::{command, finish, folder};
 use harn_strict_servers::{Request, violation};
 
-/// How a server fails, the category of that, and whether another attempt may help.
+/// A failure of the server, its error category, and whether a retry may succeed.
 const FAULTS: [(&str, &str, bool); 12] = [
     ("refused", "transient_network", true),
     ("reset", "transient_network", true),
@@ -29,10 +29,10 @@ const FAULTS: [(&str, &str, bool); 12] = [
     ("redirect", "generic", false),
 ];
 
-/// How many requests a fault that stays lasts: the attempts of the turn that meets it.
+/// Number of requests that a permanent fault affects: the attempts of one turn.
 const ATTEMPTS: u32 = 3;
 
-/// A model server. The name of the model says what it does: `KIND-HOW-FACE`.
+/// Starts a model server. The name of the model selects its behaviour: `KIND-HOW-FACE`.
 fn serve() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -73,7 +73,7 @@ fn answer(stream: TcpStream, counts: &Mutex<BTreeMap<String, u32>>) {
     };
     let parts: Vec<&str> = model.split('-').collect();
     let [kind, how, _face] = parts[..] else { return };
-    // The first reply calls a tool; the turn behind it meets the fault.
+    // The first reply calls a tool; the next turn encounters the fault.
     let lasts = if how == "once" { 1 } else { ATTEMPTS };
     match count {
         1 => says(&stream, "<tool_call>\ntouch({ n: 1 })\n</tool_call>"),
@@ -110,7 +110,7 @@ fn fail(stream: &TcpStream, kind: &str) {
     }
 }
 
-/// What each face of an agent does about a fault, as `FACE: what came of it`.
+/// The reaction of each kind of agent to a fault, printed as `FACE: result`.
 const PROGRAM: &str = r#"
 let [kind, how] = argv
 fn cleaned(face) { append_file("cleaned", "${face}\n") }
@@ -186,7 +186,7 @@ fn lines(place: &Path, file: &str) -> Vec<String> {
     lines
 }
 
-/// What the program prints.
+/// Returns the expected output.
 fn expected(category: &str, how: &str, transient: bool) -> String {
     let passes = transient && how == "once";
     let resumed = match (transient, how) {
@@ -213,7 +213,7 @@ fn every_face_of_an_agent_meets_every_fault() {
             let place = folder(&[]);
             let said = run(&base, place.path(), kind, how);
             assert_eq!(said, expected(category, how, transient), "{kind} {how}");
-            // The tool of the turn before the fault has run once, however often the turn behind it was tried.
+            // The tool of the turn before the fault ran once, however often the next turn was retried.
             let faces = ["daemon", "loop", "stage", "sub", "worker"];
             assert_eq!(lines(place.path(), "effects"), faces, "{kind} {how}");
             assert_eq!(lines(place.path(), "cleaned"), faces, "{kind} {how}");

@@ -1,11 +1,12 @@
-//! `harn lint --fix` keeps the meaning: of single programs, each one case of a class, and of the conformance suite.
+//! `harn lint --fix` preserves the meaning of programs, tested by one program per class of fixes and by the conformance
+//! suite.
 
 use std::path::Path;
 
 use crate::common::{every_case, folder, harn_in, repository};
 
-/// Runs `lint --fix` on a program with its helpers; checks that its output is the same and that it still lints, and returns
-/// the fixed text with what lint reports.
+/// Runs `lint --fix` on a program with its helpers. Checks that its output is unchanged and that it still lints.
+/// Returns the fixed source and the remaining findings.
 #[track_caller]
 fn fixed_with(files: &[(&str, &str)]) -> (String, String) {
     let folder = folder(files);
@@ -17,8 +18,7 @@ fn fixed_with(files: &[(&str, &str)]) -> (String, String) {
     (text, linted.err)
 }
 
-/// Checks that a program has a finding whose fix would change its meaning: `lint --fix` leaves the program as it is, and
-/// says why.
+/// Checks that a finding whose fix would change the meaning is not fixed, and that the reason is reported.
 #[track_caller]
 fn kept(files: &[(&str, &str)], reason: &str) {
     let (text, found) = fixed_with(files);
@@ -62,7 +62,7 @@ fn a_new_name_captures_nothing() {
         &[("a.harn", "fn f(_n) {\n  if _n > 1 {\n    let n = 2\n    println({ -> _n }())\n  }\n}\n\nf(3)\n")],
         bound,
     );
-    // A parameter or variable of the same scope.
+    // A parameter or variable in the same scope.
     let (text, _) = fixed_with(&[("a.harn", "fn f(_n) {\n  let n = 2\n  return _n\n}\n\nprintln(f(3))\n")]);
     assert!(text.contains("let n = 2"), "{text}");
     kept(
@@ -155,7 +155,7 @@ fn received_values_are_in_the_scope_of_their_case() {
     );
 }
 
-/// Copies the cases that print something, with their helpers.
+/// Copies the cases with output, and their helpers.
 fn copy_cases(from: &Path, to: &Path, wanted: &dyn Fn(&Path) -> bool) -> usize {
     std::fs::create_dir_all(to).unwrap();
     let mut count = 0;
@@ -183,7 +183,7 @@ fn copy_cases(from: &Path, to: &Path, wanted: &dyn Fn(&Path) -> bool) -> usize {
     count
 }
 
-/// How many cases with an expected output one of the sample stands for; all with `HARN_EVERY_CASE`.
+/// One of this many cases with expected output is tested, unless `HARN_EVERY_CASE` is set.
 const SAMPLE: usize = 20;
 
 #[test]

@@ -1,4 +1,4 @@
-//! `harn fmt`: what it writes, what it leaves alone, and how it ends.
+//! `harn fmt`: its output, the files it does not change, and its exit codes.
 
 use crate::common::{harn_in, harn_with};
 
@@ -83,7 +83,7 @@ fn a_wrong_manifest_stops_it() {
         assert_eq!(report["error"]["code"], "manifest", "{}", ran.shown());
         assert!(report["error"]["message"].as_str().unwrap().contains(told), "{}", ran.shown());
     }
-    // A slip is told, and what is wrong elsewhere is the business of others.
+    // Misspelt settings of `fmt` are reported; problems of other tables are not.
     let folder = folder(&[("harn.toml", "[fmt]\nline_widht = 40\n[run]\ndurable = 1\n"), ("a.harn", text)]);
     let ran = harn_in(folder.path(), &["fmt", "a.harn"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "formatted a.harn\n"), "{}", ran.shown());

@@ -1,7 +1,7 @@
-//! Reading, checking, compiling and starting take time in proportion to what there is to do, whatever its shape.
+//! Reading, checking, compiling and starting take linear time, for programs of any shape.
 //!
-//! Measured as a ratio of processor time: four times as much may cost about four times the time; quadratic work would cost
-//! sixteen. The least of several runs counts.
+//! The tests compare processor time: input of four times the size may take about four times as long; quadratic work
+//! would take sixteen times as long. The minimum of several runs is used.
 
 #![cfg(unix)]
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::common::{command, every_case, finish, folder};
 use harn_strict_servers::Request;
 
-/// The ratio that is no longer linear.
+/// A ratio that is no longer linear.
 const TOO_MUCH: u32 = 9;
 
 fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
@@ -24,7 +24,7 @@ fn listed(count: usize, item: impl Fn(usize) -> String) -> String {
     (0..count).map(item).collect::<Vec<_>>().join(", ")
 }
 
-/// The least time of some runs: what the processor spent on them, since what runs beside them takes turns with them.
+/// Returns the minimum processor time of several runs, which concurrent processes affect less than the elapsed time.
 fn cost(args: &[&str], text: &str) -> Duration {
     let scratch = folder(&[("main.harn", text)]);
     let once = || {
@@ -43,27 +43,27 @@ fn cost(args: &[&str], text: &str) -> Duration {
         shell.current_dir(scratch.path());
         let ran = finish(shell, b"");
         assert!(!ran.err.contains("panicked") && ran.code < 128, "{}", &ran.err[..ran.err.len().min(2000)]);
-        // The last line tells what the programs took that the shell has started: `0m1.250000s 0m0.030000s`.
+        // The last line is the time of the shell's child processes: `0m1.250000s 0m0.030000s`.
         let times = ran.out.lines().last().unwrap_or_default().split_whitespace();
         times.map(|time| seconds(time).unwrap_or_else(|| panic!("no time: {}", ran.shown()))).sum()
     };
     (0..2).map(|_| once()).min().unwrap_or_default()
 }
 
-/// A time as shells write it.
+/// Parses a duration as printed by shells.
 fn seconds(text: &str) -> Option<Duration> {
     let (minutes, seconds) = text.strip_suffix('s')?.split_once('m')?;
     Some(Duration::from_secs_f64(minutes.parse::<f64>().ok()? * 60.0 + seconds.parse::<f64>().ok()?))
 }
 
-/// Checks that a text of four times the size costs no more than some four times the time.
+/// Checks that a program of four times the size takes about four times as long.
 fn is_linear(name: &str, args: &[&str], size: usize, text: impl Fn(usize) -> String) {
     let start = cost(&["run", "main.harn"], "");
-    // What runs beside it can spoil a measurement, but hardly several in a row.
+    // Concurrent processes can distort a measurement, but rarely several in a row.
     let mut ratios = Vec::new();
     let linear = (0..8).any(|_| {
         let [small, large] = [size, 4 * size].map(|size| cost(args, &text(size)).saturating_sub(start));
-        // What takes no time is not measured.
+        // Durations close to zero are not meaningful.
         let ratio = large.as_secs_f64() / small.as_secs_f64().max(0.02);
         ratios.push(ratio);
         ratio < f64::from(TOO_MUCH)
@@ -71,8 +71,8 @@ fn is_linear(name: &str, args: &[&str], size: usize, text: impl Fn(usize) -> Str
     assert!(linear, "{name}, {args:?}: four times as much cost {ratios:.1?} times the time");
 }
 
-/// The shapes and commands that are measured without `HARN_EVERY_CASE`. Proving the fixes of unknown names takes the most time and
-/// has a limit of its own, so it is not among them.
+/// The shapes and commands that are measured unless `HARN_EVERY_CASE` is set. Verifying the fixes of unknown names
+/// takes the most time and has its own limit, so it is not included.
 const SAMPLE: [(&str, &str); 4] =
     [("lets", "check"), ("parameters", "lint"), ("unknown names", "run"), ("unknown calls", "check")];
 
@@ -113,7 +113,7 @@ fn starting_many_tasks_takes_linear_time() {
     }
 }
 
-/// A list that grows by one is not copied, in whatever block it grows.
+/// A list that grows by one item is not copied, in any kind of block.
 #[test]
 fn lists_grow_in_linear_time_in_every_block() {
     let grow = "var s = []\n  var k = 0\n  while k < COUNT {\n    s = s.push(k)\n    k += 1\n  }\n  println(s.len())";
@@ -130,8 +130,8 @@ fn lists_grow_in_linear_time_in_every_block() {
     }
 }
 
-/// A loop sends its history with each request; all that it does beside that is as much in its last turn as in its first, also
-/// when the history has passed the size at which it should give way, and too little of it can.
+/// A loop sends its history with each request. All its other work per turn stays constant, even if the history exceeds
+/// the compaction threshold and cannot be compacted enough.
 #[test]
 fn turns_of_a_loop_take_linear_time() {
     let program = "let tools = tool_define(tool_registry(), \"look\", \"Looks\", {parameters: {n: \"int\"}, handler: { args -> \"seen\" }})\n\
@@ -145,7 +145,8 @@ fn turns_of_a_loop_take_linear_time() {
     }
 }
 
-/// Answers each request with a call of the tool `look`, on connections that stay open; returns the address.
+/// Starts a server that answers each request with a call of the tool `look` over persistent connections. Returns its
+/// address.
 fn server_that_calls() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -176,7 +177,7 @@ fn answer_with_calls(mut stream: &TcpStream) {
     }
 }
 
-/// The same over HTTP, where the history goes out with each request: what was written for an earlier one is not written again.
+/// The same over HTTP, where each request contains the history: messages of earlier requests are not serialized again.
 #[test]
 fn turns_of_a_loop_over_http_take_linear_time() {
     let program = r#"let tools = tool_define(tool_registry(), "look", "Looks", {parameters: {n: "int"}, handler: { args -> "seen ".repeat(100) }})
@@ -188,7 +189,7 @@ println(r.iterations)
     is_linear("turns over HTTP", &["run", "main.harn"], 100, |n| program.replace("COUNT", &n.to_string()));
 }
 
-/// Streams as many pieces as the prompt says, to each request; returns the address.
+/// Starts a server that streams as many pieces as the prompt requests. Returns its address.
 fn server_that_streams() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -203,14 +204,15 @@ fn server_that_streams() -> String {
             let end = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
             let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
             let body: String = (0..count).map(piece).collect();
-            // A client that is gone is the test's business.
+            // The client may be gone.
             let _ = stream.write_all((head.to_owned() + &body + end).as_bytes());
         }
     });
     address
 }
 
-/// Each piece of a reply costs the same, with a limit and without, whether the program reads it or only the runtime does.
+/// Each piece of a reply takes constant time, with and without a limit, whether the program or only the runtime reads
+/// it.
 #[test]
 fn pieces_of_a_stream_take_linear_time() {
     let url = server_that_streams();
@@ -232,7 +234,7 @@ fn pieces_of_a_stream_take_linear_time() {
     }
 }
 
-/// A history is held once, however many turns have sent it: 800 copies of it would be 300 MB.
+/// A history is stored once, however many turns have sent it: 800 copies would take 300 MB.
 #[test]
 fn a_long_loop_holds_its_history_once() {
     let program = "let tools = tool_define(tool_registry(), \"look\", \"Looks\", {parameters: {n: \"int\"}, handler: { args -> \"seen \".repeat(150) }})\n\
@@ -246,7 +248,7 @@ fn a_long_loop_holds_its_history_once() {
     assert_eq!((ran.code, ran.out.as_str()), (0, "800\n"), "{}", ran.shown());
 }
 
-/// Agents that run one after another leave nothing behind: 3,000 tasks of 30 KB would be 90 MB.
+/// Agents that run one after another do not leak memory: 3,000 tasks of 30 KB would take 90 MB.
 #[test]
 fn agents_in_a_row_leave_nothing_behind() {
     let program = "for i in 1 to 3000 {\n  llm_mock({text: \"done\"})\n  \

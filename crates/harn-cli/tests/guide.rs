@@ -1,11 +1,11 @@
-//! The examples that programmers learn agents from run as they are written, on recorded replies or on the mock.
+//! The examples of the agent guide run as written, with recorded replies or the mock.
 //!
-//! `guide/agents.txt` holds them: what stands before and behind an example makes a program of it. A `*` in the output stands for
-//! any line.
+//! `guide/agents.txt` contains them, with the code before and after each example that makes it a program. A `*` in the
+//! output matches any line.
 
 use crate::common::{command, finish, folder};
 
-/// The part of an example under a heading.
+/// Returns the part of an example below a heading.
 fn part<'t>(example: &'t str, heading: &str) -> &'t str {
     let begin = format!("--- {heading}\n");
     let Some((_, rest)) = example.split_once(&begin) else { return "" };

@@ -1,4 +1,4 @@
-//! Limits of memory and disk as a program meets them: what passes them is an error, and leaves nothing half done.
+//! Memory and disk limits of a program: exceeding them is an error without partial results.
 
 #![cfg(target_os = "linux")]
 
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::common::{Ran, command, every_case, finish, folder};
 
-/// Calls that want more than 100 MB each. `big` is a text of 20 MB, `all` a list that holds it sixty times.
+/// Calls that would need more than 100 MB each. `big` is a string of 20 MB, `all` a list that contains it sixty times.
 const GREEDY: &str = r#"
 (1 to 30000000).windows(15000000).next()
 (1 to 10000000000).chunks(10000000000).next()
@@ -71,7 +71,7 @@ llm_call(big + big, nil, {provider: "mock"}).text.len()
 add_user(transcript(), big + big)
 "#;
 
-/// Most megabytes that a program may have taken, with a limit of 100 for its data.
+/// Maximum megabytes of a program's process, with a limit of 100 for its data.
 const PEAK: u64 = 200;
 
 fn attempt(scratch: &Path, call: &str) -> Result<(), String> {
@@ -105,13 +105,13 @@ fn memory_is_limited_in_every_builtin() {
     let calls: Vec<&str> = GREEDY.lines().filter(|line| !line.is_empty()).collect();
     assert!(calls.len() >= 60, "{}", calls.len());
     let failed = |call: &&str| attempt(scratch.path(), call).err().map(|what| format!("{call}: {what}"));
-    // Neighbours are alike: one of three is the sample.
+    // Neighbouring calls are similar, so the sample is one of three.
     let step = if every_case() { 1 } else { 3 };
     let wrong: Vec<String> = calls.iter().step_by(step).filter_map(failed).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Runs a command line of the shell in which `$HARN` is the binary.
+/// Runs a shell command in which `$HARN` is the binary.
 fn in_shell(scratch: &Path, line: &str) -> Ran {
     let mut shell = Command::new("sh");
     shell.args(["-c", line]).current_dir(scratch);
@@ -126,7 +126,7 @@ fn less_memory_of_the_system_lowers_the_default() {
     assert!(ran.code == 0 && ran.out.contains("memory limit exceeded"), "{}", ran.shown());
 }
 
-/// The names in a folder.
+/// Returns the names in a directory.
 fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap();
     let mut names: Vec<String> =
@@ -135,7 +135,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Files may be 8 KiB long: every write of more breaks off in the middle, as on a full disk.
+/// Files are limited to 8 KiB: larger writes fail in the middle, as on a full disk.
 #[test]
 fn a_write_that_breaks_off_leaves_the_old_content_and_nothing_else() {
     for call in [
@@ -169,7 +169,7 @@ fn a_write_that_breaks_off_leaves_the_old_content_and_nothing_else() {
     }
 }
 
-/// What was to be kept of the model calls of a run and was not is an error of the run, and names the file.
+/// If the recording of model calls fails, the run fails and the error names the file.
 #[test]
 fn what_could_not_be_recorded_is_an_error() {
     let program = "let r = llm_call(\"x\".repeat(30000), nil, {provider: \"mock\"})\nprintln(\"went on\")";
@@ -206,7 +206,7 @@ fn what_could_not_be_recorded_is_an_error() {
     );
 }
 
-/// Moving to another file system copies and removes. Where nothing can be removed, nothing is copied in the end.
+/// A move to another file system copies and removes. If the source cannot be removed, the copy is removed.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_move_of_what_cannot_be_removed_leaves_nothing() {
@@ -223,7 +223,8 @@ fn a_move_of_what_cannot_be_removed_leaves_nothing() {
     assert_eq!(names(scratch.path()), ["work"]);
 }
 
-/// A program whose working directory is gone runs; what is relative fails, and its old place is made anew by nobody.
+/// A program runs even if its working directory was deleted. Relative paths fail, and the directory is not created
+/// again.
 #[cfg(unix)]
 #[test]
 fn a_working_directory_that_is_gone_is_no_other_place() {
@@ -264,7 +265,7 @@ fn output_that_is_closed_is_noticed() {
     }
 }
 
-/// Whatever a program in a sandbox tries, nothing outside of its folder is read, changed, run or called.
+/// A program in a sandbox cannot read, change, run or call anything outside of its directory.
 #[test]
 fn a_sandbox_holds_against_a_program_that_wants_out() {
     const ATTEMPTS: &[&str] = &[
@@ -334,7 +335,7 @@ fn a_sandbox_holds_against_a_program_that_wants_out() {
     }
 }
 
-/// At the lower levels nothing is written, or not even read.
+/// At the lower levels, writes or even reads are rejected.
 #[test]
 fn levels_of_a_sandbox_hold_for_templates_and_kept_values() {
     for (level, calls) in [
@@ -452,7 +453,7 @@ fn one_case_that_cannot_be_read_spoils_no_other() {
     assert!(ran.out.contains("bad.expected: stream did not contain valid UTF-8"), "{}", ran.shown());
 }
 
-/// What a case does to the runner: each of three prints, takes or waits without end.
+/// Effects of a case on the runner: each of these cases prints, allocates or waits endlessly.
 #[test]
 fn cases_without_end_spoil_no_other() {
     let scratch = folder(&[

@@ -35,7 +35,7 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A server or worker with a listener for probes, and the lines of its standard error.
+/// A server or worker with a health listener, and the lines of its standard error.
 struct Served {
     child: Child,
     address: String,
@@ -64,7 +64,7 @@ impl Served {
         Served { child, address: address.expect("an address").to_owned(), lines }
     }
 
-    /// Status and body of a path.
+    /// Requests a path. Returns the status and the body.
     fn get(&self, path: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
@@ -74,7 +74,7 @@ impl Served {
         (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
     }
 
-    /// The value of a sample.
+    /// Returns the value of a sample.
     fn sample(&self, name: &str) -> Option<f64> {
         let (_, text) = self.get("/metrics");
         let line = text.lines().find(|line| line.split_once(' ').is_some_and(|(known, _)| known == name));
@@ -85,7 +85,7 @@ impl Served {
         until("it is ready", || (self.get("/readyz").0 == 200).then_some(()));
     }
 
-    /// The lines of the log up to one with this part, as JSON.
+    /// Returns the lines of the log up to one that contains `part`, as JSON.
     fn log_until(&self, part: &str) -> Vec<Value> {
         let mut found = Vec::new();
         loop {
@@ -144,7 +144,7 @@ fn a_worker_tells_what_it_works_on() {
     let doctor = harn_in(path, &["doctor", "--no-network"]).out;
     assert!(doctor.contains("schema version 4") && doctor.contains("1 running, 1 failed"), "{doctor}");
     assert!(doctor.contains("1 running: "), "{doctor}");
-    // A worker that dies is found by its heartbeats; its number goes to the next one.
+    // A dead worker is detected by its missing heartbeats; the next worker takes its number.
     std::fs::write(path.join("go"), "").unwrap();
     until("the run has ended", || (shown_of(path, "r")["status"] == "completed").then_some(()));
     until("it is counted", || worker.sample("harn_run_duration_seconds_count{status=\"completed\"}"));

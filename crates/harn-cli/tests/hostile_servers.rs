@@ -1,18 +1,18 @@
-//! Servers that mean harm, as a program meets them: every call of `http_get` and `http_download` ends in time, with little memory,
-//! and with an error that names the cause.
+//! Hostile servers: every call of `http_get` and `http_download` ends in time, with little memory, and with an error
+//! that names the cause.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 use crate::common::{folder, harn_in};
 
-/// What a server sends, piece after piece, and then.
+/// The behaviour of a server after it has sent its pieces.
 enum Then {
-    /// It hangs up.
+    /// Closes the connection.
     Close,
-    /// It says nothing more.
+    /// Sends nothing more.
     Wait,
-    /// It sends the last piece again and again.
+    /// Repeats the last piece.
     Repeat,
 }
 
@@ -26,7 +26,7 @@ fn head(lines: &str) -> Vec<u8> {
     format!("HTTP/1.1 200 OK\r\n{lines}\r\n").into_bytes()
 }
 
-/// What it does, and a part of what the program is told.
+/// Returns the behaviours of the server, each with part of the expected error.
 fn behaviours() -> Vec<(&'static str, Vec<Vec<u8>>, Then, &'static str)> {
     vec![
         ("silence", vec![], Then::Wait, "timed out"),
@@ -91,7 +91,7 @@ fn behaviours() -> Vec<(&'static str, Vec<Vec<u8>>, Then, &'static str)> {
     ]
 }
 
-/// Answers each request by the first part of its path. It ends with the test's process.
+/// Serves requests by the first segment of their path. The server ends with the test process.
 fn serve() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -119,7 +119,7 @@ fn answer(mut stream: TcpStream) {
     }
     match then {
         Then::Close => {}
-        // The other side hangs up, or the test is over.
+        // The client disconnects, or the test ends.
         Then::Wait => _ = stream.read(&mut byte),
         Then::Repeat => while pieces.last().is_some_and(|piece| stream.write_all(piece).is_ok()) {},
     }

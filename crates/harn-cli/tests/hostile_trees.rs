@@ -1,4 +1,4 @@
-//! Pipes, devices and loops of links where files are looked for: told, or passed by, never waited for.
+//! Pipes, devices and link cycles in searched directories are reported or skipped, and never block.
 
 use std::path::Path;
 use std::process::Command;

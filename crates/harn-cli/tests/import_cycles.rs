@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The cycles that exist, one per line: the crate and its files. The list may only shrink. docs/architecture.md explains those
-/// that are meant to stay.
+/// The existing cycles, one per line: the crate and its files. The list may only shrink. docs/architecture.md explains
+/// the intended ones.
 const KNOWN: &str = include_str!("import_cycles.txt");
 
-/// The directories of the crates.
+/// Returns the directories of the crates.
 pub(crate) fn crates() -> Vec<PathBuf> {
     let all = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut found: Vec<_> = std::fs::read_dir(all).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -19,7 +19,7 @@ pub(crate) fn crates() -> Vec<PathBuf> {
 /// A file's path in the module tree, such as `["wire", "reader"]`; empty for the root of the crate.
 type Module = Vec<String>;
 
-/// All files of a crate, without comments and unit tests.
+/// Returns all files of a crate, without comments and unit tests.
 fn modules(src: &Path) -> BTreeMap<Module, String> {
     let mut found = BTreeMap::new();
     let mut directories = vec![src.to_owned()];
@@ -42,7 +42,7 @@ fn modules(src: &Path) -> BTreeMap<Module, String> {
     found
 }
 
-/// The source without comments and without the unit tests at its end.
+/// Removes comments and the unit tests at the end of a source.
 fn without_tests(text: &str) -> String {
     let end = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
     text[..end].lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
@@ -52,8 +52,8 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// The paths of `a::{b, c::d as e}` with the name that each one gets: `a::b` as `b`, `a::c::d` as `e`. A glob is the path
-/// that ends with `*`.
+/// Returns the paths of `a::{b, c::d as e}` with the name that each one introduces: `a::b` as `b`, `a::c::d` as `e`. A
+/// glob is a path that ends with `*`.
 fn branches(text: &str) -> Vec<(Module, String)> {
     let mut path = Vec::new();
     let mut rest = text.trim_start();
@@ -90,7 +90,7 @@ fn branches(text: &str) -> Vec<(Module, String)> {
     vec![(path, name)]
 }
 
-/// The items between the braces of a group; `text` begins after the opening one.
+/// Returns the items between the braces of a group. `text` starts after the opening brace.
 fn items_of_group(text: &str) -> Vec<&str> {
     let (mut items, mut depth, mut start) = (Vec::new(), 0, 0);
     for (at, c) in text.char_indices() {
@@ -111,10 +111,10 @@ fn items_of_group(text: &str) -> Vec<&str> {
     items
 }
 
-/// The files of a crate and what they export under the names of other files.
+/// The files of a crate, and their re-exports.
 struct Crate {
     files: BTreeMap<Module, String>,
-    /// Re-exports of a file: the name (`*` for globs) and the path that it stands for.
+    /// Re-exports of a file: the name (`*` for globs) and the path it refers to.
     exports: BTreeMap<Module, Vec<(String, Module)>>,
 }
 
@@ -134,7 +134,7 @@ impl Crate {
         read
     }
 
-    /// A path that a file names, from the root of the crate; nothing for one of another crate.
+    /// Resolves a path in a file to one from the root of the crate; `None` for a path to another crate.
     fn absolute(&self, module: &Module, path: &[String]) -> Option<Module> {
         let mut base = match path.first()?.as_str() {
             "crate" => Vec::new(),
@@ -156,7 +156,7 @@ impl Crate {
         Some([base.as_slice(), rest].concat())
     }
 
-    /// The file that defines what a path from the root names; nothing when no file of the crate does.
+    /// Returns the file that defines the item with a path from the root; `None` if no file of the crate does.
     fn definer(&self, path: &[String], depth: usize) -> Option<Module> {
         let mut at = path.len();
         while at > 0 && !self.files.contains_key(&path[..at]) {
@@ -184,13 +184,13 @@ impl Crate {
         found.or_else(|| (!module.is_empty()).then_some(module))
     }
 
-    /// The files that a file uses. A re-export is no use of it: whoever names the item uses the file that defines it.
+    /// Returns the files that a file uses. A re-export is not a use: a user of the item uses the file that defines it.
     fn used(&self, module: &Module) -> BTreeSet<Module> {
         let text = &self.files[module];
         let mut paths: Vec<Module> = Vec::new();
         let statements = uses(text);
         for (statement, exported) in &statements {
-            // An item that is re-exported may be used here as well: then its name is somewhere else in the file.
+            // A re-exported item may also be used here: then its name occurs elsewhere in the file.
             let named = |name: &str| {
                 let count = text.match_indices(name).filter(|(at, _)| is_whole(text, *at, name)).count();
                 let inside =
@@ -219,12 +219,12 @@ impl Crate {
     }
 }
 
-/// Whether a name at this place is a whole word.
+/// Whether the name at this offset is a whole identifier.
 fn is_whole(text: &str, at: usize, name: &str) -> bool {
     !text[..at].ends_with(is_word) && !text[at + name.len()..].starts_with(is_word)
 }
 
-/// The `use` statements of a source without the keyword, and whether they are re-exports.
+/// Returns the `use` statements of a source without the keyword, and whether they are re-exports.
 fn uses(text: &str) -> Vec<(&str, bool)> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -250,7 +250,7 @@ fn uses(text: &str) -> Vec<(&str, bool)> {
     found
 }
 
-/// Whether a source defines an item of this name.
+/// Whether a source defines an item with this name.
 fn defines(text: &str, name: &str) -> bool {
     text.match_indices(name).any(|(at, _)| {
         let keyword = text[..at].trim_end().rsplit(|c| !is_word(c) && c != '!').next().unwrap_or_default();
@@ -260,7 +260,7 @@ fn defines(text: &str, name: &str) -> bool {
     })
 }
 
-/// The files that can be reached from a file.
+/// Returns the files that are reachable from a file.
 fn reach(from: &Module, uses: &BTreeMap<Module, BTreeSet<Module>>) -> BTreeSet<Module> {
     let mut seen = BTreeSet::new();
     let mut waiting = vec![from.clone()];
@@ -274,7 +274,7 @@ fn reach(from: &Module, uses: &BTreeMap<Module, BTreeSet<Module>>) -> BTreeSet<M
     seen
 }
 
-/// The import cycles between the files of a crate, as sorted names; `crate` is the root.
+/// Returns the import cycles between the files of a crate, as sorted names; `crate` is the root.
 fn cycles(src: &Path) -> BTreeSet<Vec<String>> {
     let read = Crate::read(src);
     let uses: BTreeMap<Module, BTreeSet<Module>> =
@@ -336,7 +336,7 @@ fn cycles_of_all_kinds_of_paths_are_found() {
         of(&[("src/a/mod.rs", &parent("fn f() { inner::f() }")), ("src/a/inner.rs", child)]),
         ["a a::inner"]
     );
-    // A re-export is no use; the user of the name uses the file that defines it.
+    // A re-export is not a use; the user of the name uses the file that defines it.
     assert_eq!(of(&[("src/a/mod.rs", &parent("pub use inner::f;")), ("src/a/inner.rs", child)]), [""; 0]);
     for export in ["pub use inner::T;", "pub use inner::*;", "pub(crate) use self::inner::{T, f};"] {
         let found = of(&[
@@ -366,7 +366,7 @@ fn module_maps_name_every_file() {
                 wrong.push(say(format!("there is no `{name}`")));
             }
         }
-        // A table of files names all of them.
+        // A table of files must name all of them.
         let rows: BTreeSet<String> = docs
             .iter()
             .skip_while(|line| !line.starts_with("//! | File |"))

@@ -1,8 +1,8 @@
-//! What an import means is the same for running, checking and linting.
+//! Imports have the same meaning for running, checking and linting.
 
 use crate::common::{folder, harn_in};
 
-/// Runs and checks `main.harn` of these files: whether each is content, and all that they say.
+/// Runs and checks `main.harn` of these files. Returns for both whether it succeeded, and its output.
 fn both(files: &[(&str, &str)]) -> ((bool, String), (bool, String)) {
     let project = folder(files);
     let run = harn_in(project.path(), &["run", "main.harn"]);

@@ -1,18 +1,19 @@
-//! `install.sh` against a release made of the binary under test.
+//! `install.sh` with a release built from the binary under test.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::common::{folder, repository};
 
-/// Runs a command; whether it succeeded, and what it printed.
+/// Runs a command. Returns whether it succeeded, and its output.
 fn run(command: &mut Command) -> (bool, String) {
     let output = command.output().unwrap();
     let text = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Packs the binary as a release does; `None` where the tools for it are missing, or there is no binary for this machine.
+/// Packages the binary as for a release. Returns `None` if the tools are missing or there are no releases for this
+/// platform.
 fn release(into: &Path) -> Option<String> {
     let target = match (std::env::consts::OS, std::env::consts::ARCH) {
         ("linux", arch @ ("x86_64" | "aarch64")) => format!("{arch}-unknown-linux-musl"),
@@ -60,7 +61,7 @@ fn the_installer_compares_the_checksum() {
     assert!(!ok && text.contains("the checksum of"), "{text}");
     assert!(!installed.exists(), "something was installed all the same");
 
-    // A piece of the archive, then none, then no list of checksums.
+    // A truncated archive, then no archive, then no checksums.
     let archive = downloads.path().join(format!("{name}.tar.gz"));
     let whole = std::fs::read(&archive).unwrap();
     std::fs::write(&archive, &whole[..whole.len() / 2]).unwrap();

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::common::{folder, harn_in};
 
-/// Waits for the store, which works on a thread of its own.
+/// Waits for the store, which runs on its own thread.
 fn wait<T>(answer: impl Future<Output = T>) -> T {
     let mut answer = pin!(answer);
     loop {
@@ -36,7 +36,7 @@ fn entry(seq: u64, name: &str, payload: &[u8]) -> JournalEntry {
     }
 }
 
-/// A store with a run of some effects, held by this process far into the future.
+/// Creates a store with a run with effects, whose lease this process holds until far in the future.
 fn kept(dir: &Path, id: &str, names: &[&str]) -> (SqliteStore, Fence) {
     let store = SqliteStore::new(dir.join(".harn/state.db"));
     let until_ms = 4_000_000_000_000;

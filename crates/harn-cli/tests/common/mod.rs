@@ -1,4 +1,4 @@
-//! Runs the built binary.
+//! Helpers that run the built binary.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// What a run of the binary did.
+/// The result of a run of the binary.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -18,13 +18,13 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// Code and both streams, for snapshots.
+    /// Formats the exit code and both streams for snapshots.
     pub(crate) fn shown(&self) -> String {
         format!("exit code: {}\n--- stdout\n{}--- stderr\n{}", self.code, self.out, self.err)
     }
 }
 
-/// The command, without colour and away from the user's own files. `HARN_TEST_BINARY` names another build of it.
+/// Returns the command, without colours and isolated from the user's files. `HARN_TEST_BINARY` selects another build.
 pub(crate) fn command(args: &[&str]) -> Command {
     let binary = std::env::var_os("HARN_TEST_BINARY");
     let mut command = Command::new(binary.unwrap_or_else(|| env!("CARGO_BIN_EXE_harn").into()));
@@ -35,7 +35,7 @@ pub(crate) fn command(args: &[&str]) -> Command {
     command
 }
 
-/// Whether a test that takes a sample of its cases takes all of them: `HARN_EVERY_CASE`, which `make test-every-case` sets.
+/// Whether sampling tests run all cases: `HARN_EVERY_CASE`, which `make test-every-case` sets.
 pub(crate) fn every_case() -> bool {
     std::env::var_os("HARN_EVERY_CASE").is_some()
 }
@@ -45,7 +45,7 @@ pub(crate) fn harn(args: &[&str]) -> Ran {
     finish(command(args), b"")
 }
 
-/// Runs the binary in a folder.
+/// Runs the binary in a directory.
 pub(crate) fn harn_in(folder: &Path, args: &[&str]) -> Ran {
     let mut command = command(args);
     command.current_dir(folder);
@@ -77,7 +77,7 @@ pub(crate) fn finish(mut command: Command, input: &[u8]) -> Ran {
     }
 }
 
-/// A scratch folder with files in it.
+/// Creates a scratch directory with files.
 pub(crate) fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a scratch folder");
     for (name, text) in files {
@@ -88,39 +88,39 @@ pub(crate) fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     folder
 }
 
-/// Runs one program from a file named `main.harn`.
+/// Runs a program in a file named `main.harn`.
 pub(crate) fn run_text(text: &str) -> Ran {
     let folder = folder(&[("main.harn", text)]);
     harn_in(folder.path(), &["run", "main.harn"])
 }
 
-/// Runs a program of a folder with a journal, as the run `r`.
+/// Runs a program in a directory as the durable run `r`.
 pub(crate) fn durable(folder: &Path, args: &[&str]) -> Ran {
     durable_as(folder, "r", args)
 }
 
-/// Runs a program of a folder with a journal.
+/// Runs a program in a directory as a durable run.
 pub(crate) fn durable_as(folder: &Path, id: &str, args: &[&str]) -> Ran {
     harn_in(folder, &[&["run", "--durable", "--run-id", id], args].concat())
 }
 
-/// What `harn runs show` says of the run `r`.
+/// Returns the output of `harn runs show` for the run `r`.
 pub(crate) fn shown(folder: &Path) -> Value {
     shown_of(folder, "r")
 }
 
-/// What `harn runs show` says of a run.
+/// Returns the output of `harn runs show` for a run.
 pub(crate) fn shown_of(folder: &Path, id: &str) -> Value {
     let ran = harn_in(folder, &["runs", "show", id, "--json"]);
     serde_json::from_str::<Value>(&ran.out).unwrap_or_else(|_| panic!("{}", ran.shown()))["data"].clone()
 }
 
-/// The text of a file; empty when there is none.
+/// Returns the content of a file, or an empty string if it does not exist.
 pub(crate) fn text(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
-/// All messages of the snapshot of a daemon that is in a file, those beside it first.
+/// Returns all messages of a daemon's snapshot file, starting with those in its history file.
 pub(crate) fn recorded(file: &Path, snapshot: &Value) -> Vec<Value> {
     let bytes = snapshot["earlier"]["bytes"].as_u64().unwrap_or(0);
     let beside = std::fs::read(format!("{}.history", file.display())).unwrap_or_default();
@@ -131,23 +131,23 @@ pub(crate) fn recorded(file: &Path, snapshot: &Value) -> Vec<Value> {
     parts.iter().flat_map(|part| part["recorded_messages"].as_array().expect("messages").clone()).collect()
 }
 
-/// The top of the repository.
+/// Returns the root of the repository.
 pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// How often a test that kills a program does so; `make kill` sets it.
+/// Returns the number of kills per test; `make kill` sets it.
 pub(crate) fn kills() -> u64 {
     std::env::var("HARN_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(15)
 }
 
-/// How long a program lives before a test kills it: `least` to `least + more` milliseconds, and longer on a loaded machine, where
-/// starting alone can take longer than that.
+/// Returns the time before a test kills a program: `least` to `least + more` milliseconds, and longer on a loaded
+/// machine, where startup alone may take longer.
 pub(crate) fn life(chance: &mut Chance, least: u64, more: u64) -> Duration {
     Duration::from_millis(least + chance.below(more)).mul_f64(slowness())
 }
 
-/// How much longer than on a quiet machine a program takes at present to start; measured at most every two seconds.
+/// Returns the current startup time relative to an idle machine, measured at most every two seconds.
 fn slowness() -> f64 {
     const QUIET: Duration = Duration::from_millis(40);
     static MEASURED: std::sync::Mutex<Option<(std::time::Instant, f64)>> = std::sync::Mutex::new(None);
@@ -164,7 +164,7 @@ fn slowness() -> f64 {
     }
 }
 
-/// Starts a program of a folder, whose output nobody reads.
+/// Starts a program in a directory and discards its output.
 pub(crate) fn begin(folder: &Path, program: &str, arguments: &[&str]) -> Child {
     command(&[&["run", program, "--"], arguments].concat())
         .current_dir(folder)
@@ -175,7 +175,7 @@ pub(crate) fn begin(folder: &Path, program: &str, arguments: &[&str]) -> Child {
         .expect("harn starts")
 }
 
-/// Starts a program and kills it after some time.
+/// Starts a program and kills it after `life`.
 pub(crate) fn run_and_kill(folder: &Path, program: &str, argument: &str, life: Duration) {
     let mut child = begin(folder, program, &[argument]);
     std::thread::sleep(life);
@@ -183,7 +183,7 @@ pub(crate) fn run_and_kill(folder: &Path, program: &str, argument: &str, life: D
     child.wait().expect("it ends");
 }
 
-/// Waits until a program that was begun has added to a file: on a busy machine it takes its time to start.
+/// Waits until a started program has appended to a file, because startup is slow on a busy machine.
 pub(crate) fn until_longer(file: &Path, than: usize) {
     let begun = std::time::Instant::now();
     while text(file).len() <= than {
@@ -192,13 +192,13 @@ pub(crate) fn until_longer(file: &Path, than: usize) {
     }
 }
 
-/// The JSON in a file that must not be torn.
+/// Parses a JSON file that must be complete.
 pub(crate) fn whole(path: &Path) -> Value {
     let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     serde_json::from_str(&text).unwrap_or_else(|e| panic!("{} is torn: {e}\n{text}", path.display()))
 }
 
-/// Numbers that look like chance and are the same in each run.
+/// Pseudorandom numbers with a fixed seed.
 pub(crate) struct Chance(pub(crate) u64);
 
 impl Chance {
