@@ -129,7 +129,7 @@ fn a_run_is_seen_while_it_is_worked_on() {
         let all = harn_in(dir.path(), &[list, &["--limit", "18446744073709551615"]].concat());
         assert!(all.code == 0 && all.out.lines().count() == 2, "{}", all.shown());
     }
-    // Who works on it is not disturbed.
+    // The process that executes the run is not disturbed.
     let refused = harn_in(dir.path(), &["runs", "rm", "r1"]);
     assert_eq!(refused.code, 1);
     assert!(refused.err.contains("run 'r1' is being worked on by me"), "{}", refused.err);
@@ -176,7 +176,7 @@ fn a_run_moves_as_a_file() {
     };
     let original = asked(wait(store.waitpoints(Some("r1"), false)).unwrap());
     assert_eq!(original, asked(wait(copy.waitpoints(Some("copy"), false)).unwrap()));
-    // A name that no run can have, once more under the same name, and files that are not whole.
+    // An invalid run ID, an existing ID, and incomplete files.
     let refused = harn_in(there.path(), &["runs", "import", name, "--run-id", "a b"]);
     assert!(refused.code == 1 && refused.err.contains("invalid run ID 'a b'"), "{}", refused.err);
     let again = harn_in(there.path(), &["runs", "import", name, "--run-id", "copy"]);
@@ -282,7 +282,7 @@ const RECORD: &str = r#"{
     "checkpoints": [], "artifacts": [{"kind": "note"}], "pending_nodes": ["last"], "hitl_questions": []
 }"#;
 
-/// The record with a fixture that expects another status of a stage.
+/// Returns the record with a fixture that expects another status of a stage.
 fn with_fixture(status: &str) -> String {
     let mut record: Value = serde_json::from_str(RECORD).unwrap();
     record["replay_fixture"] = serde_json::json!({

@@ -1,13 +1,13 @@
-//! Programs that are killed at any moment: what was acknowledged is there, what is half written is nowhere.
+//! Programs that are killed at random times: acknowledged data is preserved, and no partial data is visible.
 //!
-//! `HARN_KILLS` says how often; `make kill` does it 200 times.
+//! `HARN_KILLS` sets the number of kills; `make kill` performs 200.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::common::{Chance, folder, harn_in, kills, life, recorded, run_and_kill, text, whole};
 
-/// Kills in a row over one folder: the history of a daemon grows, and is written after each turn.
+/// Number of consecutive kills in one directory: the history of a daemon grows, and is written after each turn.
 const IN_A_ROW: u64 = 20;
 
 const OPEN: &str = r#"
@@ -129,7 +129,7 @@ fn snapshots_of_workers_hold_what_was_acknowledged() {
     let mut count = 0;
     for entry in std::fs::read_dir(&snapshots).unwrap() {
         let file = entry.unwrap().path();
-        // What a replacement was written to when the process died is no snapshot.
+        // A temporary file of an interrupted replacement is not a snapshot.
         if file.extension().is_some_and(|extension| extension == "json") {
             assert_eq!(whole(&file)["_type"], "worker_snapshot", "{}", file.display());
             count += 1;
@@ -152,7 +152,7 @@ fn snapshots_of_workers_hold_what_was_acknowledged() {
     assert_eq!((resumed.code, resumed.out.trim()), (0, count.to_string().as_str()), "{}", resumed.err);
 }
 
-/// Makes a repository of a folder.
+/// Makes a directory a git repository.
 fn commit_all(repo: &Path) {
     for arguments in [
         &["init", "--quiet", "--initial-branch=main"][..],
@@ -164,8 +164,8 @@ fn commit_all(repo: &Path) {
     }
 }
 
-/// Work that fails, is closed, runs out of time, is cancelled or loses a race: none of it leaves a tree that is to be
-/// removed. What is not its own, and what goes on later, stays.
+/// Work that fails, is closed, times out, is cancelled or loses a race removes its temporary worktree. Worktrees of
+/// other work, and those of work that continues later, stay.
 #[test]
 fn a_tree_is_removed_however_its_work_ends() {
     let program = r###"
@@ -291,7 +291,7 @@ fn a_workflow_goes_on_from_its_record_whatever_kills_it() {
                 whole(&dir.path().join("run.json"));
             }
         }
-        // No stage is lost, none was run twice, and the file with what came later is gone.
+        // No stage is lost or repeated, and the file with later changes is removed.
         let ran = harn_in(dir.path(), &["run", "stages.harn"]);
         let all: Vec<String> = (1..=150).map(|number| format!("s{number}")).collect();
         assert_eq!(ran.out, format!("completed {}\n", all.join(" ")), "{}", ran.shown());

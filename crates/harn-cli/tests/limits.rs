@@ -1,4 +1,4 @@
-//! `harn run --allow`, `--deny` and `--sandbox`, and what running programs leaves behind.
+//! `harn run --allow`, `--deny` and `--sandbox`, and resources that programs leak.
 
 use crate::common::{command, finish, folder, harn};
 
@@ -93,7 +93,7 @@ fn lines_of_the_call_log_are_whole() {
     }
 }
 
-/// Each kind of stream is held by a function that it calls: 2,000 times 64 KB would be 128 MB.
+/// Each kind of stream is referenced by a function that it calls: 2,000 times 64 KB would be 128 MB.
 #[test]
 fn streams_that_hold_themselves_are_freed() {
     let kinds = [
@@ -119,7 +119,7 @@ fn streams_that_hold_themselves_are_freed() {
     }
 }
 
-/// A thousand agents that wait have a thousand connections open: what the system allows at most is taken.
+/// A thousand waiting agents have a thousand open connections, so the limit of open files is raised to the maximum.
 #[cfg(target_os = "linux")]
 #[test]
 fn as_many_files_are_opened_as_the_system_allows() {
@@ -132,7 +132,7 @@ fn as_many_files_are_opened_as_the_system_allows() {
     assert!(limits.len() == 2 && limits[0] == limits[1] && limits[0] != "64", "{}", ran.shown());
 }
 
-/// What a program has left in the background does not keep whoever started it.
+/// A background process of a program does not block the caller of the program.
 #[cfg(unix)]
 #[test]
 fn a_process_in_the_background_is_not_waited_for() {

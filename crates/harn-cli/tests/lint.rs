@@ -57,7 +57,7 @@ fn the_manifest_sets_threshold_and_rules() {
     let ran = harn_in(folder.path(), &["lint", "broken"]);
     assert!(ran.code == 0 && ran.err.starts_with("warning: failed to parse "), "{}", ran.shown());
     assert!(ran.err.contains("--> broken/harn.toml:1:6"), "{}", ran.err);
-    // Other commands do not go on with defaults.
+    // Other commands do not continue with default settings.
     for command in [&["check", "broken/a.harn"][..], &["run", "broken/a.harn"]] {
         std::fs::write(folder.path().join("broken/a.harn"), "println(1)\n").unwrap();
         let ran = harn_in(folder.path(), command);
@@ -99,7 +99,7 @@ bad = { id = "m" }
     assert_snapshot!(ran.err);
     let checked = harn_in(folder.path(), &["check", "."]);
     assert_eq!((checked.code, &checked.err), (1, &ran.err));
-    // A run is not stopped by what concerns checks; one wrong alias leaves the others.
+    // A run is not affected by problems that concern only checks; one invalid alias does not affect the others.
     let ran = harn_in(folder.path(), &["run", "a.harn"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "m\n"), "{}", ran.shown());
     for place in [
@@ -161,7 +161,7 @@ fn ignored_hidden_and_build_folders_are_left_out() {
     ]);
     let ran = harn_in(folder.path(), &["lint", "."]);
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "./deep/a.prompt: no issues found\n", ""));
-    // What is named is linted all the same.
+    // Files named on the command line are linted even if they are ignored.
     let ran = harn_in(folder.path(), &["lint", "generated/a.prompt"]);
     assert!(ran.err.contains("--> generated/a.prompt:1:1"), "{}", ran.shown());
 }

@@ -1,17 +1,17 @@
-//! The rules of `harn lint` for programs: where they fire, where they do not, and what `--fix` writes.
+//! The lint rules for programs: which code they report, and the results of `--fix`.
 
 use crate::common::{folder, harn_in};
 use crate::models::harn_with_env;
 
-/// The rules of the layout, which short texts in tests do not keep.
+/// Rules about layout, which the short programs in these tests violate.
 const LAYOUT: &str = "[lint]\ndisabled = [\"blank-line-between-items\", \"missing-harndoc\"]\n";
 
-/// The rules that fire, with their lines.
+/// Returns the reported rules with their lines.
 fn rules(text: &str) -> Vec<(String, u64)> {
     rules_with(LAYOUT, text)
 }
 
-/// The same with a manifest.
+/// Returns the reported rules with a manifest.
 fn rules_with(manifest: &str, text: &str) -> Vec<(String, u64)> {
     let folder = folder(&[("harn.toml", manifest), ("a.harn", text)]);
     let ran = harn_in(folder.path(), &["lint", "--json", "a.harn"]);
@@ -67,7 +67,7 @@ fn types_of_fields_without_a_colon() {
     fires(rule, "struct P {\n  x int\n}\nprintln(P {x: 1, int: 2})\n", 2);
     fires(rule, "struct P {\n  x: int\n  next? Node\n}\nprintln(P {x: 1, Node: 2})\n", 3);
     fires(rule, "struct P { name str }\nprintln(P {name: 1, str: 2})\n", 1);
-    // Two fields: by a comma, a line or their names.
+    // Two fields, separated by a comma, a line break or their names.
     silent("struct P { x, int }\nprintln(P {x: 1, int: 2})\n");
     silent("struct P {\n  x\n  int\n}\nprintln(P {x: 1, int: 2})\n");
     silent("struct P { x y }\nprintln(P {x: 1, y: 2})\n");
@@ -134,7 +134,7 @@ fn values_that_nothing_is_done_with() {
     ] {
         fires("unused-result", &format!("let s = \" a \"\nlet xs = [3, 1]\n{lost}\nprintln(s, xs)\n"), 3);
     }
-    // They may be there to fail, or to call something.
+    // The calls may be intended to fail, or have side effects.
     silent("try {\n  date_parse(\"x\")\n  println(1)\n} catch (e) {\n  println(e)\n}\n");
     silent("[3, 1].map({ x -> println(x) }).sort()\nprintln(1)\n");
     silent("fn trim(s) { println(s) }\ntrim(\"a\")\nprintln(1)\n");
@@ -150,11 +150,11 @@ fn mends_keep_the_meaning() {
     let expected = "import { parse_int_or } from \"std/text\"\n\nlet x = parse_int_or(\"1\", 2)\nlet _unused = 1\nprintln(x)\nprintl(2)\n";
     assert_eq!(fixed, expected);
     assert_eq!(ran.out, "a.harn: applied 6 fix(es)\n");
-    // A name that is only close to another is for the author to say.
+    // A name that merely resembles another one is left to the author.
     assert!(ran.code == 1 && ran.err.contains("printl"), "{}", ran.err);
 }
 
-/// What `harn lint --fix` makes of a text, when it is run until nothing changes.
+/// Checks the result of repeated `harn lint --fix` until nothing changes.
 #[track_caller]
 fn fixed(text: &str, expected: &str) {
     let folder = folder(&[("harn.toml", LAYOUT), ("a.harn", text)]);
@@ -177,11 +177,11 @@ fn mends_of_branches_and_blocks() {
         "fn f(n) {\n  println(n)\n}\nf(1)\n",
     );
     for kept in [
-        // `m` is another variable outside, and cleanup belongs to its block.
+        // The outer `m` is another variable, and cleanup belongs to its block.
         "fn f(n) {\n  let m = n\n  if n { return m } else {\n    let m = 2\n    println(m)\n    return m\n  }\n}\nprintln(f(1))\n",
         "fn f(n) {\n  if n { return 1 } else {\n    defer { println(2) }\n    return 2\n  }\n}\nprintln(f(1))\n",
         "fn f(n) {\n  if n { return 1 } /* or */ else { return 2 }\n}\nprintln(f(1))\n",
-        // What is looked at may do something, or the block has its value.
+        // The evaluated expression may have side effects, or the block's value is used.
         "fn f(n) {\n  if n.next() {\n  }\n  for _i in n {\n  }\n  println(n)\n}\nf(1)\n",
         "fn f(n) {\n  println(n)\n  if n == 1 {\n  }\n}\nf(1)\n",
     ] {
@@ -350,7 +350,7 @@ fn registries_that_are_too_large() {
     let define = |name: &str, from: &str| format!("{name} = tool_define({from}, \"t\", \"T\", {{}})\n");
     let three = "tools: [{name: \"a\"}, {name: \"b\"}, {name: \"c\"}]";
 
-    // Models that the file names, the least of them; else the default model.
+    // The smallest limit of the models that the file names; otherwise that of the default model.
     let call = |options: &str| format!("println(llm_call(\"x\", nil, {{{options}}}).text)\n");
     assert_eq!(found(&call(three)), [(message(3, 2, "small/m"), 1)]);
     assert_eq!(found(&call("tools: [{name: \"a\"}, {name: \"b\"}]")), []);
@@ -362,7 +362,7 @@ fn registries_that_are_too_large() {
     );
     assert_eq!(found(&call(&format!("provider: \"openai\", model: \"gpt-4o\", {three}"))), []);
 
-    // One variable, several that hand their registry on, and calls within each other.
+    // One variable, several that pass on their registry, and nested calls.
     let grown = format!("var {}{}{}", define("r", "tool_registry()"), define("r", "r"), define("r", "r"));
     assert_eq!(found(&grown), [(message(3, 2, "small/m"), 3)]);
     let handed =
@@ -371,7 +371,7 @@ fn registries_that_are_too_large() {
     let within = "tool_define(tool_define(tool_define(tool_registry(), \"a\", \"A\", {}), \"b\", \"B\", {}), \"c\", \"C\", {})";
     assert_eq!(found(&call(&format!("tools: {within}"))), [(message(3, 2, "small/m"), 1)]);
 
-    // Variables of other functions, a registry that begins anew, one that is not known.
+    // Variables of other functions, a registry that is replaced, an unknown registry.
     let function = |body: &str| format!("fn f() {{\nvar {body}return r\n}}\n");
     let two = define("r", "tool_registry()") + &define("r", "r");
     assert_eq!(found(&(function(&two) + &function(&two).replace("fn f", "fn g"))), []);
@@ -412,12 +412,12 @@ fn a_loop_that_is_not_there_is_an_error() {
 #[test]
 fn names_that_stand_for_two_things() {
     fires("shadow-variable", "let x = 1\nfor n in [1] {\n  let x = n\n  println(x)\n}\nprintln(x)\n", 3);
-    // Which fails when it is reached.
+    // This fails when it is executed.
     let found = rules("fn f(x) {\n  let x = x ?? 1\n  return x + 1\n}\nprintln(f(1))\n");
     let both = [("E0112".to_owned(), 2), ("shadow-variable".to_owned(), 2)];
     assert_eq!(found, both);
     fires("shadow-variable", "fn f(n) {\n  for n in [n] {\n    println(n)\n  }\n}\nf(1)\n", 2);
-    // Sisters, a variable that comes later, a parameter, and a name that nobody reads.
+    // Sibling scopes, a later variable, a parameter, and an unused name.
     silent("if random() > 0.5 {\n  let x = 1\n  println(x)\n} else {\n  let x = 2\n  println(x)\n}\n");
     silent("fn f() {\n  let x = 1\n  return x + 1\n}\nlet x = f()\nprintln(x)\n");
     silent("let x = 1\nprintln([2].map({ x -> x + 1 }), x)\n");
@@ -477,7 +477,8 @@ fn effects_that_come_too_early_or_out_of_place() {
         "pub fn poll_tick(state) { return state }\npub fn call(raw) {\n  return llm_call(raw).text\n}\n",
         3,
     );
-    // Models, programs and files by the effects of the builtin table; facts about models and reads of files are allowed.
+    // Models, programs and files, by the effects in the builtin table. Metadata of models and reads of files are
+    // allowed.
     for call in [
         "llm_call_structured(raw, {type: \"object\"})",
         "llm_stream(raw)",
@@ -496,7 +497,7 @@ fn effects_that_come_too_early_or_out_of_place() {
     for call in ["read_file(raw)", "llm_cost(raw, 1, 2)", "store_get(raw)", "http_get(raw)"] {
         silent(&format!("pub fn poll_tick(raw) {{ return {call} }}\n"));
     }
-    // What polls may reach the network; `call` is the name of other functions, too.
+    // Code that polls may use the network; other functions may also be named `call`.
     silent("pub fn poll_tick(url) { return http_get(url).body }\n");
     silent("pub fn call(raw) { return llm_call(raw).text }\n");
 }

@@ -1,4 +1,4 @@
-//! `harn lsp`: what it does with an input that is broken. What it answers is tested beside it.
+//! `harn lsp` with invalid input. Its responses are tested elsewhere.
 
 use crate::common::{Ran, harn_with};
 
@@ -54,7 +54,7 @@ fn a_broken_input_is_told_with_its_cause() {
         let ran = lsp(&(hello() + input));
         assert_eq!(ran.code, 1, "{}", ran.shown());
         assert!(ran.err.starts_with(&format!("error: {told}")), "{}", ran.shown());
-        // What was asked before is answered.
+        // Earlier requests are answered.
         assert!(ran.out.contains("\"capabilities\""), "{}", ran.shown());
     }
     let ran = harn_with(&["dap"], "Content-Length: 99999999999999\r\n\r\n");

@@ -1,10 +1,10 @@
-//! Servers of the Model Context Protocol, good ones and bad ones. The servers are programs in Harn.
+//! MCP servers, correct and faulty ones. The servers are Harn programs.
 
 use std::path::Path;
 
 use crate::common::{Ran, command, finish, folder};
 
-/// A server with tools, resources and prompts. What it is asked is in `asked.log`.
+/// A server with tools, resources and prompts. It logs its requests in `asked.log`.
 const SERVER: &str = r#"
 fn answer(id, result) { println(json_stringify({jsonrpc: "2.0", id: id, result: result})) }
 fn refuse(id, code, text) { println(json_stringify({jsonrpc: "2.0", id: id, error: {code: code, message: text}})) }
@@ -75,7 +75,7 @@ pipeline default() {
 }
 "#;
 
-/// Runs a program beside `server.harn`; `HARN` in it is the binary.
+/// Runs a program next to `server.harn`; `HARN` in it is replaced by the binary.
 fn run_in(place: &Path, program: &str, args: &[&str]) -> Ran {
     let program = program.replace("HARN", &format!("{:?}", env!("CARGO_BIN_EXE_harn")));
     std::fs::write(place.join("main.harn"), program).unwrap();
@@ -89,7 +89,7 @@ fn run(program: &str) -> Ran {
     run_in(folder(&[]).path(), program, &[])
 }
 
-/// What a program prints, when nothing goes wrong.
+/// Checks the output of a program that succeeds.
 #[track_caller]
 fn prints(program: &str, expected: &str) {
     let ran = run(program);
@@ -136,7 +136,7 @@ MCP server 'demo ': it has ended with exit code 7: I give up
     );
 }
 
-/// A server that repeats the key that it was given, in an answer, in a refusal and on its way out.
+/// A server that repeats its key in a response, in an error and when it exits.
 const LEAKS: &str = r#"
 pipeline default() {
   var line = read_line()
@@ -462,7 +462,7 @@ println(agent_loop("x", nil, {provider: "mock", mcp_servers: [{name: "s", comman
     assert_eq!(asked.lines().filter(|method| *method == "initialize").count(), 2);
 }
 
-/// A project whose manifest names the server, in a folder below which its programs run.
+/// Creates a project whose manifest names the server, with a subdirectory in which programs run.
 fn project(more: &str) -> tempfile::TempDir {
     let harn = env!("CARGO_BIN_EXE_harn");
     let manifest = format!(
@@ -587,7 +587,7 @@ println(read_file("asked.log").split("\n").filter({ l -> l == "initialize" }).co
     assert!(ran.err.contains("skill `broken`: server `nobody` is not bound: "), "{}", ran.shown());
 }
 
-/// Waits in a program until something holds.
+/// A function that waits until a condition is true.
 const UNTIL: &str = r#"
 fn until(holds) {
   var left = 2000
@@ -685,23 +685,23 @@ println("${mcp_call(a, "add", {a: 2, b: 3})} ${mcp_registry_status()}")
     let expected =
         "true\n[{active: true, name: demo, references: 0}]\n5 [{active: true, name: demo, references: 0}]\n";
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, expected, ""), "{}", ran.shown());
-    // Lazy ones wait.
+    // Lazy servers are not started.
     let ran = run_in(project("").path(), "println(file_exists(\"asked.log\"))", &[]);
     assert_eq!(ran.out, "false\n", "{}", ran.shown());
-    // One that does not start is told, and the program goes on.
+    // A server that does not start is reported, and the program continues.
     let place =
         folder(&[("harn.toml", "[[mcp]]\nname = \"gone\"\ncommand = \"/no/such/server\"\nlazy = false\n")]);
     let ran = run_in(place.path(), "println(\"on\")", &[]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "on\n"), "{}", ran.shown());
     assert!(ran.err.contains("[harn] warning: MCP server 'gone' does not start: "), "{}", ran.shown());
-    // A name is no program.
+    // A server's name is not evaluated as code.
     let named = "[[mcp]]\nname = '${println(1)}\"'\ncommand = \"/no/such/server\"\nlazy = false\n";
     let ran = run_in(folder(&[("harn.toml", named)]).path(), "println(\"on\")", &[]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "on\n"), "{}", ran.shown());
     assert!(ran.err.contains("MCP server '${println(1)}\"' does not start: "), "{}", ran.shown());
 }
 
-/// A server over HTTP on this machine: how it behaves says the path. What it gets is told to whoever listens.
+/// An HTTP server on this machine. The path selects its behaviour. Its requests are logged.
 struct Remote {
     port: u16,
     heard: std::sync::Arc<std::sync::Mutex<Vec<String>>>,
@@ -722,7 +722,7 @@ impl Remote {
         Remote { port, heard }
     }
 
-    /// Takes one request of a connection; nothing when it is over.
+    /// Handles one request of a connection; `None` when the connection is closed.
     fn serve(socket: &std::net::TcpStream, log: &std::sync::Mutex<Vec<String>>) -> Option<()> {
         use std::io::{BufRead, BufReader, Read, Write};
         let mut input = BufReader::new(socket);
@@ -813,7 +813,7 @@ impl Remote {
                 ),
             ),
             "/lasting" if asked => {
-                // It answers and keeps the stream open.
+                // It responds and keeps the stream open.
                 let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
                 let event = format!("data: {said}\n\n");
                 let mut output = socket;
@@ -878,7 +878,7 @@ impl Remote {
     }
 }
 
-/// A loop that calls the tool of a server over HTTP once, and what the model is told of it.
+/// Runs a loop that calls the tool of an HTTP server once, and prints the result that the model receives.
 fn call_over_http(remote: &Remote, path: &str, more: &str) -> Ran {
     let program = format!(
         r#"
@@ -957,14 +957,14 @@ fn servers_over_http_that_fail_are_errors() {
         ran.out,
         "thrown: agent_loop: MCP server `far`: MCP server 'far' answered with status 401 (sign in with `harn mcp login`, or give another `auth_token`)\n"
     );
-    // Nobody is there.
+    // No server is listening.
     let ran = run_in(
         folder(&[]).path(),
         r#"println(try { agent_loop("x", nil, {provider: "mock", mcp_servers: [{name: "far", url: "http://127.0.0.1:1/"}]}) } catch e { e })"#,
         &[],
     );
     assert!(ran.out.contains("MCP server 'far' at http://127.0.0.1:1/: "), "{}", ran.shown());
-    // A password in an address is nobody else's.
+    // A password in an address is not disclosed.
     let ran = run_in(
         folder(&[]).path(),
         r#"println(try { agent_loop("x", nil, {provider: "mock", mcp_servers: [{name: "far", url: "http://me:geheim@127.0.0.1:1/a?key=geheim"}]}) } catch e { e })"#,

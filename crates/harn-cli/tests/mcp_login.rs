@@ -1,4 +1,4 @@
-//! Sign-in to servers of the Model Context Protocol over HTTP, on a strict authorization server of this machine.
+//! Sign-in to MCP servers over HTTP, with a strict authorization server on this machine.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,13 +13,13 @@ use crate::common::{command, finish, folder};
 
 type Fields = BTreeMap<String, String>;
 
-/// What the server knows: one sign-in, its tokens, and what was refused.
+/// The state of the server: one sign-in, its tokens, and the rejected requests.
 #[derive(Default)]
 struct State {
     challenge: String,
     redirect: String,
     access: usize,
-    /// Verifiers that came, to be compared with the challenge.
+    /// The received code verifier, to be compared with the challenge.
     verifier: String,
     polls: usize,
     refused: Vec<String>,
@@ -187,7 +187,7 @@ impl Strict {
                 json!({"protocolVersion": "2025-11-25", "serverInfo": {"name": "locked"}, "capabilities": {"tools": {}}}),
             ),
             "tools/call" if message["params"]["name"] == "expire" => {
-                // The token of the client is no longer valid from now on; the refresh token is.
+                // The client's access token becomes invalid; the refresh token stays valid.
                 let text = format!("expired {}", token.unwrap_or_default());
                 answer(json!({"content": [{"type": "text", "text": text}]}))
             }
@@ -197,7 +197,7 @@ impl Strict {
     }
 }
 
-/// What the user's browser does: reads the address, checks it, and brings the code back.
+/// Simulates the user's browser: reads and checks the address, and returns the code.
 fn browse(server: &Strict, address: &str, state: Option<&str>) -> String {
     let (place, query) = address.split_once('?').unwrap();
     assert_eq!(place, format!("http://127.0.0.1:{}/authorize", server.port));
@@ -251,7 +251,7 @@ fn a_user_signs_in_and_programs_use_the_token() {
         line.clear();
         assert!(told.read_line(&mut line).unwrap() > 0, "no address");
     }
-    // A code for another sign-in is not taken.
+    // A code for another sign-in is rejected.
     assert!(browse(&server, line.trim(), Some("forged")).starts_with("HTTP/1.1 400 "));
     assert!(browse(&server, line.trim(), None).starts_with("HTTP/1.1 200 "));
     let mut out = String::new();
@@ -274,7 +274,7 @@ fn a_user_signs_in_and_programs_use_the_token() {
     }
     let ran = finish(harn(&["run", "--durable", "--run-id", "r1", "main.harn"]), b"");
     assert_eq!(ran.out, "open\nexpired Bearer ***\n", "{}", ran.shown());
-    // The server renews all tokens: the client exchanges its refresh token, and the file is as private as before.
+    // The server replaces all tokens: the client uses its refresh token, and the file permissions stay private.
     {
         let mut state = server.state.lock().unwrap();
         let text = std::fs::read_to_string(&file).unwrap();
@@ -290,7 +290,7 @@ fn a_user_signs_in_and_programs_use_the_token() {
         use std::os::unix::fs::PermissionsExt;
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     }
-    // No journal holds a token.
+    // No journal contains a token.
     for entry in std::fs::read_dir(place.path().join(".harn")).unwrap().flatten() {
         let bytes = std::fs::read(entry.path()).unwrap_or_default();
         for secret in ["access-secret", "refresh-secret", "access-stale"] {

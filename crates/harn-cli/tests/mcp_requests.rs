@@ -1,4 +1,4 @@
-//! What servers of the Model Context Protocol ask and announce, and what the program answers.
+//! Requests and notifications of MCP servers, and the program's responses.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,7 +9,8 @@ use serde_json::{Value as Json, json};
 
 use crate::common::{Ran, command, finish, folder};
 
-/// A server whose tools ask the client and announce other tools. A tool without an answer says the error of the client.
+/// A server whose tools send requests to the client and announce other tools. If a request fails, the tool returns the
+/// client's error.
 const ASKING: &str = r#"
 fn send(message) { println(json_stringify({jsonrpc: "2.0", ...message})) }
 fn answer(id, result) { send({id: id, result: result}) }
@@ -126,7 +127,7 @@ println(mcp_call(c, "log"))
     let capabilities = std::fs::read_to_string(place.path().join("capabilities.log")).unwrap();
     let capabilities: Json = serde_json::from_str(&capabilities).unwrap();
     assert_eq!(capabilities, json!({"sampling": {}, "elicitation": {}, "roots": {}}));
-    // A run that is followed from its journal asks nobody.
+    // A replayed run sends no requests.
     let mut replay = command(&["replay", "r1"]);
     replay.current_dir(place.path());
     let again = finish(replay, b"");
@@ -219,7 +220,7 @@ println(read_file("cancelled.log"))
     assert_eq!(ran.out, "late\nlate\n23\n", "{}", ran.shown());
 }
 
-/// A strict server over HTTP: it demands the session and the version, and its tools break off, ask and wait.
+/// A strict HTTP server: it requires the session and the version, and its tools disconnect, send requests and wait.
 struct Strict {
     port: u16,
     heard: Arc<Mutex<Vec<String>>>,
@@ -280,7 +281,7 @@ impl Strict {
         Strict { port, heard }
     }
 
-    /// Answers a request; nothing when the connection is over.
+    /// Responds to a request; `None` when the connection is closed.
     fn serve(request: &Request, mut out: &TcpStream, log: &Mutex<Vec<String>>) -> Option<()> {
         let id = &request.body["id"];
         let method = request.body["method"].as_str().unwrap_or_default();
@@ -315,7 +316,7 @@ impl Strict {
         match (request.method.as_str(), method, request.body["params"]["name"].as_str()) {
             ("DELETE", ..) => plain("200 OK", "", ""),
             ("GET", ..) if last.is_some_and(|last| last.starts_with("break")) => {
-                // The answer comes at the second attempt.
+                // The response is sent at the second attempt.
                 let id: Json = serde_json::from_str(last?.rsplit('-').next()?).ok()?;
                 let tries = log.lock().unwrap().iter().filter(|line| line.contains("after break")).count();
                 let said = if tries < 2 {
@@ -351,7 +352,7 @@ impl Strict {
                 )
             }
             (_, "tools/call", Some("break")) => {
-                // An event with an id and no data, as servers send it before they close.
+                // An event with an id and no data, as servers send it before they disconnect.
                 out.write_all(format!("{STREAM}id: break-{id}\nretry: 20\ndata:\n\n").as_bytes()).ok()?;
                 None
             }
@@ -422,7 +423,7 @@ println(agent_loop("x", nil, {provider: "mock", tools: pause, mcp_servers: [{nam
     assert_eq!(ran.out, "late\ndone\n", "{}", ran.shown());
     let heard = server.heard.lock().unwrap().clone();
     assert_eq!(server.count("POST notifications/cancelled"), 1, "{heard:?}");
-    // The list is read at the start of the loop, and again when the stream has announced a change.
+    // The list is read at the start of the loop, and again after the stream has announced a change.
     assert_eq!(server.count("POST tools/list"), 2, "{heard:?}");
     assert_eq!(server.count("GET "), 2, "{heard:?}");
     assert_eq!(server.count("DELETE "), 1, "{heard:?}");

@@ -1,4 +1,4 @@
-//! The error messages that a newcomer meets first, to the letter: the rows of messages.txt.
+//! The exact error messages that new users see first: the rows of messages.txt.
 
 use std::io::{BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,12 +10,12 @@ use harn_strict_servers::{Request, answer as strict};
 /// A row of the table: a program or a command line, and the lines that each command prints to standard error.
 #[derive(Default)]
 struct Row {
-    /// The row as it is in the table.
+    /// The row as in the table.
     text: String,
     program: String,
     /// The arguments of each command, and its messages.
     expected: Vec<(Vec<String>, Vec<String>)>,
-    /// `check` and `run` have texts of their own, because two rules fix them.
+    /// `check` and `run` have different messages, because two specifications require them.
     has_two_texts: bool,
 }
 
@@ -53,7 +53,7 @@ impl Row {
         }
     }
 
-    /// The first message of each command, without what says how serious it is and who found it.
+    /// Returns the first message of each command, without prefixes.
     fn plain(&self) -> Vec<&str> {
         let first = self.expected.iter().filter_map(|(_, messages)| messages.first());
         first
@@ -62,7 +62,7 @@ impl Row {
     }
 }
 
-/// What stands before the text of a message, in this order.
+/// The prefixes of messages, in this order.
 const PREFIXES: [&str; 7] =
     ["error: ", "warning: ", "Runtime error: ", "Type error: ", "Thrown: ", "preflight: ", "Import error: "];
 
@@ -71,7 +71,7 @@ fn rows() -> Vec<Row> {
     rows.filter(|row| row.lines().any(|line| !line.starts_with('#'))).map(Row::of).collect()
 }
 
-/// The messages in what a command wrote to standard error, without drawings of sources and without usage.
+/// Extracts the messages from the standard error of a command, without source excerpts and usage.
 fn messages(ran: &Ran, replaced: &[(String, &str)]) -> Vec<String> {
     let mut in_usage = false;
     let mut found = Vec::new();
@@ -89,7 +89,7 @@ fn messages(ran: &Ran, replaced: &[(String, &str)]) -> Vec<String> {
     found
 }
 
-/// Answers model calls by the first part of their path.
+/// Serves model calls; the first segment of the path selects the response.
 fn serve(listener: &TcpListener) {
     for stream in listener.incoming().flatten() {
         std::thread::spawn(move || answer(stream));
@@ -115,7 +115,7 @@ fn answer(mut stream: TcpStream) {
         "500" => ("500 Internal Server Error", "application/json", r#"{"error": {"message": "boom"}}"#),
         "html" => ("200 OK", "text/html", "<html>hi</html>"),
         "json" => ("200 OK", "application/json", r#"{"id": "#),
-        // Until the client gives up.
+        // Waits until the client gives up.
         _ => return drop(stream.read(&mut [0; 16])),
     };
     let length = body.len();
@@ -125,7 +125,7 @@ fn answer(mut stream: TcpStream) {
     let _ = stream.write_all(&strict("messages", &request, reply.as_bytes()));
 }
 
-/// What is wrong with a row.
+/// Returns the difference between a row and the actual messages.
 fn compare(row: &Row, server: &str) -> Option<String> {
     let program = row.program.replace("SERVER", server);
     let folder = folder(&[

@@ -1,4 +1,4 @@
-//! `harn providers`, `harn models`, and where `harn run` takes the replies of models from.
+//! `harn providers`, `harn models`, and the source of model replies in `harn run`.
 
 use std::io::{BufReader, Write};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use crate::common::{Ran, command, finish, folder, harn_in};
 use harn_strict_servers::{Request, answer as strict};
 use serde_json::{Value, json};
 
-/// Runs the binary in a folder that is also the home, without keys but with these variables.
+/// Runs the binary in a directory that is also the home directory, without keys but with these variables.
 pub(crate) fn harn_with_env(folder: &Path, args: &[&str], env: &[(&str, &str)]) -> Ran {
     let mut command = command(args);
     for name in ["HF_TOKEN", "GEMINI_API_KEY", "GOOGLE_API_KEY", "HARN_PROVIDERS_CONFIG", "OLLAMA_HOST"] {
@@ -80,7 +80,7 @@ fn a_newer_table_is_installed_and_shown() {
     let doctor = ran(&["doctor", "--no-network"]).out;
     let told = "model `gpt-99` of openai is retired since 2020-01-02; its successor is `gpt-100`";
     assert!(doctor.contains(told), "{doctor}");
-    // A damaged table is reported, and the shipped one is used.
+    // A damaged table is reported, and the built-in one is used.
     std::fs::write(home.path().join(".local/state/harn/models.tsv"), "nonsense").unwrap();
     let damaged = ran(&["models", "show", "gpt-4o"]);
     assert!(
@@ -227,7 +227,7 @@ fn model_info_asks_the_server_on_demand() {
     let ran = harn_with_env(home.path(), &["model-info", "gone", "--verify"], &env);
     assert_eq!((ran.code, ran.err.as_str()), (1, "error: local does not serve tiny-1\n"), "{}", ran.shown());
     assert_eq!(json_of(&ran)["readiness"]["metadata"]["available_models"], json!(["large-1", "small-1"]));
-    // Nobody is there any more.
+    // The server is gone.
     let ran = harn_with_env(home.path(), &["model-info", "here", "--verify"], &env);
     assert_eq!(ran.code, 1);
     assert!(ran.err.starts_with("error: local API error: "), "{}", ran.err);
@@ -341,7 +341,7 @@ fn a_provider_is_ready_or_says_why_not() {
     let ran = ready(&["mock"], &[]);
     assert_eq!(ran.code, 0, "{}", ran.shown());
     assert!(ran.out.contains("ready                not checked\n"), "{}", ran.out);
-    // A check at an address of its own would say nothing of this server.
+    // A check at a separate address would not test this server.
     let ran = ready(&["huggingface", "--base-url", &address], &[("HF_TOKEN", "k")]);
     assert_eq!(ran.code, 0, "{}", ran.shown());
 
@@ -453,7 +453,7 @@ fn wrong_fixtures_and_options_are_named() {
     assert!(text.contains("cannot be used with"), "{text}");
 }
 
-/// Answers one request per reply with JSON; gives the address and where the requests go.
+/// Serves one request per reply with JSON. Returns the address and a receiver of the requests.
 pub(crate) fn serve(replies: &'static [&'static str]) -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -462,7 +462,7 @@ pub(crate) fn serve(replies: &'static [&'static str]) -> (String, Receiver<Strin
     (address, told)
 }
 
-/// Answers a request; `tell` gets its first line and its body.
+/// Responds to a request; `tell` receives its first line and its body.
 fn answer(listener: &TcpListener, reply: &str, tell: &Sender<String>) {
     let (mut stream, _) = listener.accept().unwrap();
     let mut reader = BufReader::new(stream.try_clone().unwrap());
@@ -493,7 +493,7 @@ fn exchanges_are_recorded_and_replayed() {
     assert_eq!(first.out, "From the wire.\n", "{}", first.shown());
     let tape = std::fs::read_to_string(home.path().join("tape.jsonl")).unwrap();
     assert!(!tape.contains("sk-very-secret") && tape.lines().count() == 1, "{tape}");
-    // Nobody listens any more, and there is no key.
+    // There is no server and no key.
     let again = run(&["run", "ask.harn", "--llm-cassette", "tape.jsonl", "--", "Hi"], &[]);
     assert_eq!((again.code, again.out.as_str()), (0, "From the wire.\n"), "{}", again.shown());
     let other = run(&["run", "ask.harn", "--llm-cassette", "tape.jsonl", "--", "Ho"], &[]);
@@ -594,7 +594,7 @@ fn configurations_are_read_in_order() {
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.shown());
         ran.out.trim().to_owned()
     };
-    // Each one that goes lets the one before it speak; the file of the variable stands in the place of the user's.
+    // When a configuration is removed, the next one applies; the file of the variable replaces the user's.
     assert_eq!(resolved(&named), "of-the-project");
     std::fs::write(place.path().join("harn.toml"), "").unwrap();
     assert_eq!(resolved(&named), "of-package-b");
@@ -607,7 +607,7 @@ fn configurations_are_read_in_order() {
     assert_eq!(resolved(&[]), "who");
 }
 
-/// What the models can do: the answer to a call that asks too much of one names this table.
+/// The capabilities of models: the error of a call that exceeds a model's capabilities refers to this table.
 #[test]
 fn what_models_can_do_is_a_table() {
     let ran = crate::common::harn(&["check", "--provider-matrix"]);

@@ -1,4 +1,4 @@
-//! Outages of a database while workers execute short runs: all of them complete, and no effect happens twice.
+//! Database outages while workers execute short runs: all runs complete, and no effect is repeated.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::common::{command, folder, harn_in};
 use crate::server::{Server, name};
 
-/// Runs in each case.
+/// Number of runs per case.
 const RUNS: usize = 200;
 
 fn worker(folder: &Path) -> Child {
@@ -39,7 +39,7 @@ fn started(folder: &Path) -> usize {
     files.filter(|file| file.file_name().to_string_lossy().starts_with("log-")).count()
 }
 
-/// A database of a user who is no superuser, and its address.
+/// Creates a database of a user who is not a superuser, and returns its address.
 fn database(server: &Server) -> String {
     let url = server.database();
     server.sql(
@@ -51,7 +51,7 @@ fn database(server: &Server) -> String {
     url.replace("//harn@", "//w@")
 }
 
-/// Executes runs during an outage; `url` is the address that the workers use.
+/// Executes runs during an outage. `url` is the address that the workers use.
 fn outlast(url: &str, outage: impl FnOnce()) {
     let program = "append_file(\"log-${argv[0]}.txt\", \"1\\n\")\n";
     let dir = folder(&[("main.harn", program), ("harn.toml", &format!("[store]\nurl = \"{url}\"\n"))]);
@@ -146,7 +146,7 @@ fn a_table_that_is_locked() {
     });
 }
 
-/// Passes connections on to a server, with a delay for each piece; every so many pieces it drops the connection.
+/// Forwards connections to a server, with a delay for each piece; after a number of pieces it drops the connection.
 struct Proxy {
     folder: tempfile::TempDir,
     delay_ms: Arc<AtomicU64>,
@@ -207,7 +207,7 @@ fn a_network_that_delays_and_drops() {
     });
 }
 
-/// A file system of this many MiB, in memory; `None` on a machine where the test cannot mount one.
+/// An in-memory file system with a size limit.
 struct Mount(tempfile::TempDir);
 
 impl Mount {
@@ -233,7 +233,7 @@ impl Drop for Mount {
     }
 }
 
-/// The server cannot extend its tables, and ends when it cannot write its log.
+/// The server cannot extend its tables, and stops when it cannot write its log.
 #[test]
 fn a_disk_that_is_full() {
     let Some(mount) = Mount::new(160) else { return };

@@ -1,4 +1,4 @@
-//! Dependencies: by path and from git repositories on this machine, locked, verified, updated and taken away.
+//! Dependencies by path and from local git repositories: locked, verified, updated and removed.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::common::{Ran, command, finish, folder};
 
-/// A project with its own cache of packages.
+/// A project with its own package cache.
 struct Scene {
     folder: tempfile::TempDir,
 }
@@ -29,7 +29,7 @@ impl Scene {
         fs::write(self.path(name), text).unwrap();
     }
 
-    /// Runs the binary in the folder `app`.
+    /// Runs the binary in the directory `app`.
     fn harn(&self, args: &[&str]) -> Ran {
         let mut command = command(args);
         command.current_dir(self.path("app")).env("HARN_CACHE_DIR", self.path("cache"));
@@ -48,13 +48,13 @@ impl Scene {
         ran.err
     }
 
-    /// The address of the repository in the folder `name`.
+    /// Returns the address of the repository in the directory `name`.
     fn url(&self, name: &str) -> String {
         format!("file://{}", self.path(name).display())
     }
 }
 
-/// Runs git in a folder; `false` where there is no git.
+/// Runs git in a directory. Returns `false` if git is not installed.
 fn git(folder: &Path, args: &[&str]) -> bool {
     let mut command = Command::new("git");
     command.args(["-c", "user.name=a", "-c", "user.email=a@x.test", "-c", "commit.gpgsign=false"]);
@@ -85,7 +85,7 @@ const MAIN: &str = "import { double } from \"tools\"\n\nprintln(double(4))\n";
 const TOOLS: &str = "pub fn double(n) {\n  return n * 2\n}\n";
 const APP: &str = "[package]\nname = \"app\"\n";
 
-/// A project that uses the repository `tools` at `v1`, and the repository.
+/// Creates a project that uses the repository `tools` at `v1`, and the repository.
 fn with_tools() -> Option<Scene> {
     let scene = Scene::new(&[("app/harn.toml", APP), ("app/main.harn", MAIN), ("tools/lib.harn", TOOLS)]);
     (commit(&scene, "tools") && git(&scene.path("tools"), &["tag", "-a", "v1", "-m", "one"])).then_some(scene)
@@ -109,7 +109,7 @@ fn a_folder_beside_the_project() {
     );
     assert_eq!(scene.good(&["run", "main.harn"]), "8\n");
     assert_eq!(scene.good(&["check", "main.harn"]), "main.harn: ok\n");
-    // What is beside the project is used as it is now.
+    // A path dependency outside of the project is used in its current state.
     scene.write("tools/lib.harn", "pub fn double(n) {\n  return n + n + 1\n}\n");
     assert_eq!(scene.good(&["run", "main.harn"]), "9\n");
     assert_eq!(scene.good(&["remove", "tools"]), "  removed tools\n0 packages, harn.lock is written\n");
@@ -170,14 +170,14 @@ fn a_repository_is_locked_and_verified() {
     assert_eq!(scene.good(&["run", "main.harn"]), "8\n");
     assert!(!scene.path("app/.harn/packages/tools/.git").exists());
 
-    // A changed copy is refused, and brought back.
+    // A modified copy is rejected, and can be restored.
     scene.write("app/.harn/packages/tools/lib.harn", "pub fn double(n) {\n  return 666\n}\n");
     let said = scene.bad(&["run", "main.harn"]);
     assert!(said.contains("was changed since it was installed") && said.contains("harn install"), "{said}");
     scene.good(&["install", "--locked", "--offline"]);
     assert_eq!(scene.good(&["run", "main.harn"]), "8\n");
 
-    // Without its copies, a project comes back from the cache; without the cache, from the repository.
+    // Without its copies, a project is restored from the cache; without the cache, from the repository.
     fs::remove_dir_all(scene.path("app/.harn")).unwrap();
     assert_eq!(scene.good(&["run", "main.harn"]), "8\n");
     fs::remove_dir_all(scene.path("app/.harn")).unwrap();
@@ -195,7 +195,7 @@ fn a_repository_is_taken_once_more() {
     scene.good(&["add", "kit", "--git", &url, "--tag", "v1"]);
     assert!(scene.read("app/harn.toml").contains("kit = { git = "), "{}", scene.read("app/harn.toml"));
     let lock = scene.read("app/harn.lock");
-    // What the cache has does not matter.
+    // The content of the cache does not matter.
     let cached = fs::read_dir(scene.path("cache/git")).unwrap().next().unwrap().unwrap().path();
     let commit_folder = fs::read_dir(cached).unwrap().next().unwrap().unwrap().path();
     for name in ["kit", "all"] {
@@ -239,11 +239,11 @@ fn a_tag_that_moved_and_a_damaged_cache() {
     scene.write("tools/lib.harn", "pub fn double(n) {\n  return n * 20\n}\n");
     commit(&scene, "tools");
     git(&scene.path("tools"), &["tag", "-f", "-a", "v1", "-m", "moved"]);
-    // The lock file stands.
+    // The lock file takes precedence.
     scene.good(&["install"]);
     assert_eq!(scene.read("app/harn.lock"), lock);
     assert_eq!(scene.good(&["run", "main.harn"]), "8\n");
-    // A cache that was tampered with is not believed.
+    // A modified cache is not trusted.
     let cached = fs::read_dir(scene.path("cache/git")).unwrap().next().unwrap().unwrap().path();
     let commit_folder = fs::read_dir(cached).unwrap().next().unwrap().unwrap().path();
     fs::write(commit_folder.join("lib.harn"), "pub fn double(n) {\n  return 666\n}\n").unwrap();
@@ -252,11 +252,11 @@ fn a_tag_that_moved_and_a_damaged_cache() {
     assert!(said.contains("does not have the content that"), "{said}");
     scene.good(&["install"]);
     assert_eq!(scene.good(&["run", "main.harn"]), "8\n");
-    // Asked to, it goes on to where the tag points now.
+    // An explicit update uses the tag's current target.
     scene.good(&["update", "tools"]);
     assert_ne!(scene.read("app/harn.lock"), lock);
     assert_eq!(scene.good(&["run", "main.harn"]), "80\n");
-    // A lock file that names other content is refused.
+    // A lock file with another hash is rejected.
     let hash = scene.read("app/harn.lock");
     let at = hash.find("sha256:").unwrap() + 7;
     let forged = format!("{}{}{}", &hash[..at], "0".repeat(64), &hash[at + 64..]);
@@ -304,7 +304,7 @@ fn what_cannot_be_installed_leaves_the_manifest_as_it_was() {
         assert_eq!(scene.read("app/harn.toml"), APP, "{args:?}");
     }
     assert!(!scene.path("app/harn.lock").exists());
-    // A package from a repository cannot point at folders of this machine.
+    // A package from a repository cannot refer to local directories.
     scene.write("tools/harn.toml", "[dependencies]\nhome = \"../app\"\n");
     commit(&scene, "tools");
     let said = scene.bad(&["add", &url]);
@@ -335,12 +335,12 @@ fn links_and_hooks_of_a_package() {
     let copy = scene.path("app/.harn/packages/tools/secret.harn");
     assert!(!copy.symlink_metadata().unwrap().is_symlink());
     assert_eq!(fs::read_to_string(copy).unwrap(), "/etc/hostname");
-    // Beside the project, a link is an error that names it.
+    // In a path dependency, a link is an error that names it.
     let said = scene.bad(&["add", "../tools", "--alias", "near"]);
     assert!(said.contains("secret.harn is a link"), "{said}");
 }
 
-/// A repository of somebody else, whose dependency `docs` has the name of a folder of the user.
+/// Creates a third-party repository whose dependency `docs` has the name of a directory of the user.
 #[cfg(unix)]
 fn of_a_stranger() -> Scene {
     let scene = Scene::new(&[
@@ -363,7 +363,7 @@ impl Scene {
         std::os::unix::fs::symlink(to, self.path(name)).unwrap();
     }
 
-    /// All that lies in the user's folder.
+    /// Returns the contents of the user's directory.
     fn victim(&self) -> Vec<(std::path::PathBuf, Option<String>)> {
         let (mut found, mut folders) = (Vec::new(), vec![self.path("victim")]);
         while let Some(folder) = folders.pop() {
@@ -381,7 +381,7 @@ impl Scene {
     }
 }
 
-/// All commands that put packages where programs find them.
+/// All commands that install packages.
 #[cfg(unix)]
 const WAYS: [&[&str]; 10] = [
     &["check", "main.harn"],
@@ -437,12 +437,12 @@ fn a_link_in_the_place_of_a_package_stays() {
             );
             assert_eq!(scene.victim(), before, "{way:?}");
         }
-        // Who takes the package out means the link, not what it leads to.
+        // Removal of the package removes the link, not its target.
         scene.good(&["remove", "docs"]);
         assert!(scene.path(&format!("app/.harn/packages/{name}")).symlink_metadata().is_err());
         assert_eq!(scene.victim(), before);
     }
-    // A link to the package itself is what imports read anyway.
+    // A link to the package itself has the content that imports expect.
     let scene = of_a_stranger();
     fs::create_dir(scene.path("app/.harn/packages")).unwrap();
     scene.link("../../dep", "app/.harn/packages/docs");
@@ -488,12 +488,12 @@ fn what_harn_has_not_put_there_stays() {
     assert!(!scene.path("app/harn.lock").exists());
     fs::rename(scene.path("app/.harn/packages/tools"), scene.path("mine")).unwrap();
     scene.good(&["add", "../tools"]);
-    // What Harn has put there it knows without the lock file, too.
+    // Harn recognizes its own copies even without the lock file.
     fs::remove_file(scene.path("app/harn.lock")).unwrap();
     scene.write("tools/lib.harn", "pub fn double(n) {\n  return n + n + 1\n}\n");
     scene.good(&["install"]);
     assert_eq!(scene.good(&["run", "main.harn"]), "9\n");
-    // So it is with a file where a folder is wanted.
+    // The same applies to a file in place of a directory.
     scene.write("one.harn", "");
     scene.write("app/.harn/packages/one/mine.txt", "work");
     let said = scene.bad(&["add", "../one.harn"]);
@@ -513,7 +513,7 @@ fn names_that_would_share_a_place() {
         said.contains("dependencies one and one.harn would both be ") && said.contains("another name"),
         "{said}"
     );
-    // Two folders are beside each other.
+    // Two directories do not conflict.
     scene.write("one/lib.harn", "");
     scene.write("app/harn.toml", "[dependencies]\none = \"../one\"\n\"one.harn\" = \"../two\"\n");
     let first = scene.good(&["install"]);

@@ -1,11 +1,11 @@
-//! What a careless path can do: nothing. Every case runs in a scratch folder beside a canary; paths that
-//! lead further up are tested where they cannot do harm, in harn-system's guard.
+//! Careless paths are harmless. Every case runs in a scratch directory next to a canary; paths that lead further up are
+//! tested where they cannot do harm, in harn-system's guard.
 
 use std::path::Path;
 
 use crate::common::{Ran, command, finish, folder};
 
-/// A project with its working directory below the root, a home folder and a canary; links between them.
+/// Creates a project with its working directory below the root, a home directory and a canary, with links between them.
 fn scratch() -> tempfile::TempDir {
     let scratch = folder(&[
         ("canary/keep.txt", "canary"),
@@ -28,7 +28,7 @@ fn attempt(scratch: &Path, call: &str) -> Ran {
     finish(harn, b"")
 }
 
-/// Everything below a folder, as text.
+/// Returns everything below a directory as a string.
 fn content(folder: &Path) -> String {
     let mut lines = Vec::new();
     let mut open = vec![folder.to_owned()];
@@ -88,7 +88,8 @@ fn what_holds_the_run_is_neither_removed_nor_moved_nor_replaced() {
     }
 }
 
-/// The home folder stays where HOME is no text, and the place of a run where its working directory is gone.
+/// The home directory is protected even if HOME is not UTF-8, and so is the working directory of a run after its
+/// deletion.
 #[cfg(target_os = "linux")]
 #[test]
 fn places_that_have_no_name_are_spared_too() {
@@ -152,7 +153,7 @@ fn walks_through_links_end() {
     assert_eq!(ran.out, "Result.Ok(true)\n", "{}", ran.err);
 }
 
-/// What lies on another file system is moved as it is: folders with what is in them, links as links.
+/// Items on another file system are moved unchanged: directories with their contents, and links as links.
 #[cfg(target_os = "linux")]
 #[test]
 fn what_lies_on_another_file_system_is_moved() {

@@ -1,4 +1,4 @@
-//! Runs that wait for people: suspended, answered from outside, and gone on with.
+//! Runs that wait for humans: suspended, answered by another process, and resumed.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::common::{Ran, command, durable, folder, harn_in, repository, shown};
 
-/// The id of the only thing that the run asks.
+/// Returns the id of the run's only open request.
 fn asked(folder: &Path) -> String {
     let shown = shown(folder);
     assert_eq!(shown["pending"].as_array().map(Vec::len), Some(1), "{shown}");
@@ -58,7 +58,7 @@ fn a_question_ends_the_process_and_an_answer_goes_on() {
     assert!(late.code == 1 && late.err.contains("has ended (completed)"), "{}", late.err);
 }
 
-/// What a run had a lock in, and has removed since, keeps it from nothing when it goes on.
+/// A lock in a directory that the run has removed does not prevent it from resuming.
 #[test]
 fn a_run_goes_on_behind_a_daemon_whose_folder_it_has_removed() {
     let program = r#"
@@ -140,7 +140,7 @@ fn the_time_of_a_request_goes_on_without_a_process() {
     assert_eq!((end.code, end.out.as_str()), (0, "nobody\n"), "{}", end.shown());
 }
 
-/// Starts a run that stays although it only waits.
+/// Starts a run that keeps its process while it waits.
 fn waiting(path: &Path) -> std::process::Child {
     let args = ["run", "--durable", "--run-id", "r", "--suspend-after", "never", "main.harn"];
     let mut child = command(&args)
@@ -181,7 +181,7 @@ fn a_killed_process_that_waited_asks_the_same_again() {
     let request = asked(path);
     child.kill().unwrap();
     child.wait().unwrap();
-    // Answered while nobody works on it, and nobody has said that it is suspended.
+    // Answered while no process executes it, and before its suspension was recorded.
     assert_eq!(answer(path, &request, &["me"]).code, 0);
     let resumed = harn_in(path, &["resume", "r"]);
     assert_eq!((resumed.code, resumed.out.as_str()), (0, "me\nend\n"), "{}", resumed.shown());
@@ -195,7 +195,7 @@ fn an_answer_to_something_else_does_not_count() {
     let path = dir.path();
     assert_eq!(durable(path, &["main.harn"]).code, 75);
     let request = asked(path);
-    // Somebody writes an answer that was given to another action.
+    // An attacker writes an answer that was given to another action.
     let store = harn_store::SqliteStore::new(path.join(".harn/state.db"));
     let forged = harn_store::Answer {
         value: b"{\"approved\":true}".to_vec(),
@@ -246,7 +246,7 @@ fn the_project_makes_runs_durable() {
     assert!(checked.err.contains("durable") || checked.out.contains("durable"), "{}", checked.shown());
 }
 
-/// Kills a run in the middle of a program that it runs, and gives what a person is asked then.
+/// Kills a run while it executes a program. Returns the request about the effect in doubt.
 fn in_doubt(path: &Path) -> String {
     let mut child = command(&["run", "--durable", "--run-id", "r", "main.harn"])
         .current_dir(path)
@@ -290,7 +290,7 @@ fn a_person_decides_what_is_done_again() {
     }
 }
 
-/// The example of an agent that files an expense report: killed after each of some times, answered and resumed.
+/// The example agent that files an expense report is killed at several times, answered and resumed.
 #[test]
 fn the_expense_report_is_filed_once() {
     let source = repository().join("examples/expenses");
@@ -330,13 +330,13 @@ fn the_expense_report_is_filed_once() {
     }
 }
 
-/// A file to which somebody else wrote while the run was killed in the middle of an append.
+/// Another process wrote to the file while the run was killed during an append.
 #[test]
 fn a_file_in_doubt_has_the_category_of_doubt() {
     let program = "try { append_file(\"log.txt\", \"mine\") } catch e { println(error_category(e)) }\n";
     let dir = folder(&[("main.harn", program), ("log.txt", "")]);
     let path = dir.path();
-    // The journal of a run that has begun the append, as an export of it up to there.
+    // The journal of a run that has started the append: an export truncated at that entry.
     assert_eq!(durable(path, &["main.harn"]).code, 0);
     let events = harn_in(path, &["runs", "events", "r", "--json"]);
     let events: Value = serde_json::from_str(&events.out).unwrap();
@@ -359,7 +359,8 @@ let r = agent_loop("Pay.", nil, {provider: "mock", tools: tools})
 println("${r.visible_text} ${r.tools.successful}")
 "#;
 
-/// Kills a loop while its tools run programs, and goes on; gives what it printed, and how often each program ran.
+/// Kills a loop while its tools run programs, and resumes it. Returns its output, and the number of executions of each
+/// program.
 fn killed_in_tools(kind: &str, calls: &str, begun: &[u32]) -> (String, Vec<usize>) {
     let dir = folder(&[("main.harn", &TOOLS.replace("KIND", kind).replace("CALLS", calls))]);
     let path = dir.path();
@@ -387,7 +388,7 @@ fn a_tool_says_what_becomes_of_what_its_handler_does() {
     let (pay, other) = ("{name: \"pay\", arguments: {n: 1}}", "{name: \"other\", arguments: {n: 2}}");
     assert_eq!(killed_in_tools("", pay, &[1]), ("end [pay]\n".to_owned(), vec![2]));
     assert_eq!(killed_in_tools("", other, &[2]), ("end []\n".to_owned(), vec![1]));
-    // Side by side, each as it says.
+    // In parallel, each with its own annotations.
     let both = format!("{pay}, {other}");
     let reading = "annotations: {kind: \"read\", side_effect_level: \"read_only\"},";
     assert_eq!(killed_in_tools(reading, &both, &[1, 2]), ("end [pay]\n".to_owned(), vec![2, 1]));

@@ -1,11 +1,11 @@
-//! Data means what it says: no value travels as something else under a key that nobody would write.
+//! Data is plain: no value is encoded under a hidden key.
 
 use std::path::Path;
 
-/// What such a key begins with. (Tests of text may hold the character; as a key of JSON it stands behind a quote.)
+/// Prefixes of such keys. (Tests of strings may contain the character; a JSON key follows a quote.)
 const MARKS: &[&str] = &[r#""\0"#, r#""\x00"#, r#""\u{0}"#, r#""\u{00}"#, r#""\u0000"#];
 
-/// Lines of a file that make or look for such a key, outside of its tests.
+/// Returns the lines of a file, outside of its tests, that create or search for such a key.
 fn hidden_keys(text: &str) -> Vec<String> {
     let end = text.find("#[cfg(test)]").unwrap_or(text.len());
     let found =
@@ -37,22 +37,22 @@ fn no_values_are_smuggled_under_special_keys() {
     assert!(found.is_empty(), "use Data::Opaque for what JSON has no word for: {found:#?}");
 }
 
-/// Keys that begin with an underscore and that the contract or a protocol names.
+/// Keys that start with an underscore and that the contract or a protocol defines.
 const NAMED: &[&str] = &[
-    // What a dict is: skills, tools, transcripts.
+    // The type of a dict: skills, tools, transcripts.
     "_type",
-    // Fragments that take the place of the system text (05, B1).
+    // Fragments that replace the system prompt (05, B1).
     "_system_fragments",
-    // Which turn of a loop a call is of: `llm_caller` hands the options on.
+    // The turn of a loop that a call belongs to: `llm_caller` passes the options on.
     "_iteration",
     // The Model Context Protocol.
     "_meta",
     "_mcp_server",
     "_mcp_tool",
-    // Fields of a tool entry that stands for an agent: its name and the names of its tools.
+    // Fields of a tool entry that represents an agent: its name and the names of its tools.
     "_agent",
     "_tools",
-    // The number of the closure `output_validator`, which plain data cannot hold.
+    // The number of the closure `output_validator`, which plain data cannot contain.
     "_validator",
 ];
 
@@ -71,7 +71,7 @@ fn options_carry_nothing_of_the_runtime_under_keys_of_its_own() {
                 && word.len() > 1
                 && word.chars().all(|c| c.is_ascii_lowercase() || c == '_')
                 && !word.starts_with("__");
-            // What is put between other words is no key.
+            // Infixes between other words are not keys.
             let is_joint = ["_ref", "_ms", "_clone", "_id"].contains(&word);
             if is_key && !is_joint && !NAMED.contains(&word) {
                 found.push(format!("{path}: {word}"));

@@ -1,4 +1,4 @@
-//! `harn portal`: the server as a command. What it answers is tested in harn-portal.
+//! `harn portal`: the server as a command. Its responses are tested in harn-portal.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::common::{command, folder, harn_in};
 
-/// A portal that runs; it ends with the test.
+/// A running portal, which ends with the test.
 struct Portal {
     child: Child,
     address: String,

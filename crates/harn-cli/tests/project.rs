@@ -1,4 +1,4 @@
-//! What a program sees of its project.
+//! A program's view of its project.
 
 use crate::common::{folder, harn, harn_in};
 
@@ -14,7 +14,7 @@ fn pipelines_and_the_context_know_the_project_root() {
     let root = folder.path().canonicalize().unwrap();
     let ran = harn_in(&root, &["run", "deep/down/main.harn"]);
     assert_eq!(ran.out, format!("{}\ntrue\nnil\nnil\n", root.display()), "{}", ran.shown());
-    // A repository is a border, and without a manifest there is no project.
+    // A repository is a boundary, and without a manifest there is no project.
     assert_eq!(harn_in(&root, &["run", "apart/main.harn"]).out, "nil\ntrue\nnil\nnil\n");
     assert_eq!(
         harn_in(&root, &["run", "-e", "println(context.project_root)"]).out,
@@ -50,7 +50,7 @@ fn what_a_run_would_leave_out_of_the_manifest_stops_it() {
         let ran = harn_in(folder.path(), &["run", "--json", "main.harn"]);
         assert!(ran.code == 1 && ran.out.contains("must be"), "{}", ran.shown());
     }
-    // A slip is told, and what is wrong elsewhere is the business of others.
+    // Misspelt settings of `run` are reported; problems of other tables are not.
     let manifest = "[run]\ndurabl = true\n[fmt]\nline_width = 5\n";
     let folder = folder(&[("harn.toml", manifest), ("main.harn", "println(1)\n")]);
     let ran = harn_in(folder.path(), &["run", "main.harn"]);

@@ -1,11 +1,13 @@
-//! Every promise of the page about durable runs (`docs/runs/durable-reference.md`), of the threat model and of `SECURITY.md` has a test.
+//! Every promise in the page about durable runs (`docs/runs/durable-reference.md`), in the threat model and in
+//! `SECURITY.md` has a test.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::common::repository;
 
-/// How a promise begins, and what holds it: a file and a test in it, or a folder of conformance cases and a case.
+/// The beginning of a promise, and its evidence: a file and a test in it, or a directory of conformance cases and a
+/// case.
 const HELD: &[(&str, &[(&str, &str)])] = &[
     (
         "A durable run can be killed at any moment",
@@ -354,7 +356,7 @@ const DOUBT: &str = "crates/harn-journal/src/doubt.rs";
 const SUSPENDS: &str = "an_effect_in_doubt_that_nothing_handles_suspends_the_run";
 const FILES_IN_DOUBT: &str = "a_change_of_files_in_doubt_ends_the_same_whether_it_had_happened_or_not";
 
-/// The paragraphs, points and rows of the page, down to its limits.
+/// Returns the paragraphs, points and rows of the page, up to its limits.
 fn promises(page: &str) -> Vec<String> {
     let (page, _) = page.split_once("\n## Limits\n").expect("the section about limits");
     let mut found: Vec<String> = Vec::new();
@@ -368,7 +370,7 @@ fn promises(page: &str) -> Vec<String> {
         let is_row = line.starts_with("| ");
         match line.strip_prefix("- ") {
             _ if is_example || line.is_empty() || line.starts_with('#') => goes_on = false,
-            // What stands above the line is the head of the table.
+            // The line above is the head of the table.
             _ if line.starts_with("| ---") => drop(found.pop()),
             Some(point) => {
                 found.push(point.to_owned());
@@ -407,7 +409,7 @@ fn every_promise_of_the_page_is_held_by_a_test() {
     assert_eq!(gone, [""; 0], "what the page does not promise any more");
 }
 
-/// The points of `SECURITY.md`, as they begin, and the rows of the threat model that say them in full.
+/// The points of `SECURITY.md`, by their beginning, and the corresponding rows of the threat model.
 const IN_SHORT: &[(&str, &[&str])] = &[
     (
         "**Input cannot execute code on its own.**",
@@ -445,7 +447,7 @@ const IN_SHORT: &[(&str, &[&str])] = &[
     ("**Invalid limits fail closed**", &["Limits that are malformed", "`policy` holds for everything"]),
 ];
 
-/// The rows of the threat model: a promise, and what holds it.
+/// Returns the rows of the threat model: a promise, and its evidence.
 fn threats() -> Vec<(String, String)> {
     let page = std::fs::read_to_string(repository().join("docs/threat-model.md")).unwrap();
     let (_, tables) = page.split_once("\n## ").unwrap();
@@ -455,7 +457,7 @@ fn threats() -> Vec<(String, String)> {
     rows.map(|(promise, held)| (promise.to_owned(), held.to_owned())).collect()
 }
 
-/// Whether there is such a test: a fuzz target, a file of tests, a module of tests or a test.
+/// Whether a test exists: a fuzz target, a file of tests, a module of tests or a test.
 fn is_there(of: &str, name: &str) -> bool {
     let folder = repository().join("crates").join(of);
     let text = |path: PathBuf| std::fs::read_to_string(path).ok();
@@ -477,7 +479,7 @@ fn is_there(of: &str, name: &str) -> bool {
     })
 }
 
-/// Whether a text has a function of this name that is marked as a test.
+/// Whether a source has a function with this name that is marked as a test.
 fn has_test(text: &str, name: &str) -> bool {
     let start = format!("fn {name}(");
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
@@ -505,7 +507,7 @@ fn every_promise_of_the_threat_model_is_held_by_a_test() {
                         of = here.to_owned();
                         test
                     }
-                    // A further one of the same crate.
+                    // Another test of the same crate.
                     None => name,
                 };
                 is_there(&of, test)

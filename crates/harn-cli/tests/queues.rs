@@ -1,4 +1,4 @@
-//! Queues of runs: priorities, unique keys, limits over workers, recurring runs and submission of many runs.
+//! Queues of runs: priorities, unique keys, limits across workers, recurring runs and bulk submission.
 
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -179,7 +179,7 @@ fn limits_hold_over_workers_on_a_database() {
     limits_hold(&format!("[store]\nurl = \"{url}\"\n"));
 }
 
-/// Two workers with room for more run what a queue allows.
+/// Two workers with spare capacity execute only what a queue allows.
 fn limits_hold(manifest: &str) {
     let toml = format!(
         "{manifest}[queues.few]\nconcurrency = 3\ngroup_concurrency = 2\n[queues.rare]\nrate = \"2/2s\"\n"

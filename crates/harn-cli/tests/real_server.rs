@@ -1,7 +1,7 @@
-//! Servers and clients of the official SDKs of the Model Context Protocol, over both transports; and loops over model servers
-//! of others that fail many of their requests.
+//! Servers and clients of the official MCP SDKs over both transports, and loops with third-party model servers that
+//! fail many requests.
 //!
-//! `make test-real-server` installs them and runs these tests; without them they say so and pass.
+//! `make test-real-server` installs them and runs these tests. Without them, the tests print a note and pass.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::{TcpListener, TcpStream};
@@ -21,7 +21,7 @@ impl Drop for Running {
     }
 }
 
-/// What `make test-real-server` installed, if it is there.
+/// Returns the path of a program installed by `make test-real-server`, if it exists.
 fn installed(name: &str) -> Option<PathBuf> {
     let found = std::env::var_os("HARN_REAL_SERVERS").map(|dir| Path::new(&dir).join(name));
     let found = found.filter(|path| path.exists());
@@ -31,7 +31,7 @@ fn installed(name: &str) -> Option<PathBuf> {
     found
 }
 
-/// The interpreter that has the SDK, if it is installed.
+/// Returns the Python interpreter with the SDK, if it is installed.
 fn python() -> Option<PathBuf> {
     installed("mcp/bin/python")
 }
@@ -44,7 +44,7 @@ fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real_server").join(name)
 }
 
-/// Starts a server and waits until it listens on the port that it is given.
+/// Starts a server and waits until it listens on its port.
 fn start(command: impl FnOnce(u16) -> Command) -> (Running, u16) {
     start_to(command, Stdio::null())
 }
@@ -137,7 +137,7 @@ fn a_server_of_the_sdk_over_http() {
     check(&place, &connect, &server, "\"poll\"", &expected("poll: {result: resumed}\n"));
 }
 
-/// The tools of the server that shows every feature of the protocol.
+/// Calls the tools of the server that demonstrates all features of the protocol.
 const EVERYTHING: &str = r#"
 let answers = {
   timeout: 20s, roots: ["/r"],
@@ -245,8 +245,8 @@ println(mcp_call(c, "greet", {name: "Ada"}))
 mcp_disconnect(c)
 "#;
 
-/// The TypeScript SDK's example server with its authorization server: discovery, registration, PKCE, a token for this server only,
-/// the stream of the server's messages and the end of the session.
+/// The example server of the TypeScript SDK with its authorization server: discovery, registration, PKCE, a token bound
+/// to this server, the stream of server messages and the end of the session.
 #[test]
 fn a_server_of_the_typescript_sdk_asks_for_a_sign_in() {
     let name = "npm/node_modules/@modelcontextprotocol/sdk/dist/esm/examples/server/simpleStreamableHttp.js";
@@ -278,7 +278,7 @@ fn a_server_of_the_typescript_sdk_asks_for_a_sign_in() {
     let lines = BufReader::new(login.stderr.take().unwrap()).lines();
     let address =
         lines.map(Result::unwrap).find(|line| line.starts_with("http")).expect("an address to open");
-    // The authorization server agrees at once and sends the browser back.
+    // The authorization server approves immediately and redirects the browser back.
     let visit = finish(harn(&["run", "-e", &format!("println(http_get({address:?}).status)")]), b"");
     assert_eq!((visit.code, visit.out.as_str()), (0, "200\n"), "{}", visit.shown());
     assert!(login.wait().unwrap().success());
@@ -291,8 +291,8 @@ fn a_server_of_the_typescript_sdk_asks_for_a_sign_in() {
     }
 }
 
-/// Starts a model server that answers from a file, and then fails 30 of 100 requests: with a status 500 or 429, with a body that
-/// is not JSON, or by closing the connection.
+/// Starts a model server that replies from a file, and then fails 30 of 100 requests: with status 500 or 429, with a
+/// body that is not JSON, or by closing the connection.
 fn failing_server() -> Option<(Running, u16)> {
     let program = installed("npm/node_modules/.bin/llmock")?;
     let started = start(|port| {
@@ -305,7 +305,7 @@ fn failing_server() -> Option<(Running, u16)> {
     Some(started)
 }
 
-/// The conversations of `chaos.harn`, on a server and perhaps a gateway in front of it.
+/// Runs the conversations of `chaos.harn` with a server and an optional gateway in front of it.
 fn converse(port: u16, gateway: Option<u16>) -> Ran {
     let base = format!("http://127.0.0.1:{port}");
     let mut harn = command(&["run"]);
@@ -328,7 +328,8 @@ fn converse(port: u16, gateway: Option<u16>) -> Ran {
     ran
 }
 
-/// The numbers of a line such as `input 12 of 12`: what Harn booked or the failures, and what the server sent.
+/// Returns the numbers of a line such as `input 12 of 12`: the amount that Harn recorded (or the failures), and the
+/// amount that the server sent.
 fn counted(ran: &Ran, name: &str) -> (u64, u64) {
     let number = |text: &str| text.parse::<u64>().ok();
     let read = |line: &str| {
@@ -338,19 +339,19 @@ fn counted(ran: &Ran, name: &str) -> (u64, u64) {
     ran.out.lines().find_map(read).unwrap_or_else(|| panic!("{}", ran.shown()))
 }
 
-/// The failures that were reported with one of these reasons.
+/// Returns the number of reported failures with one of these reasons.
 fn reported(ran: &Ran, reasons: &[&str]) -> u64 {
     let is_one = |line: &&str| reasons.iter().any(|reason| line.contains(&format!("failed ({reason})")));
     u64::try_from(ran.err.lines().filter(is_one).count()).unwrap()
 }
 
-/// Every loop called its tools once and ended with its answer.
+/// Checks that every loop called its tools once and ended with its answer.
 fn assert_finished(ran: &Ran) {
     let wrong = |line: &str| line.contains(": called ") || line.contains(": ended ");
     assert!(!ran.out.lines().any(wrong), "{}", ran.shown());
 }
 
-/// No call is lost or made twice, each failure is reported, and the bill is what the server says that it sent.
+/// No call is lost or repeated, each failure is reported, and the recorded usage matches the server's record.
 #[test]
 fn loops_over_a_server_that_fails_a_third_of_its_requests() {
     let Some((_server, port)) = failing_server() else { return };
@@ -365,8 +366,9 @@ fn loops_over_a_server_that_fails_a_third_of_its_requests() {
     assert_eq!(reported(&ran, &["server_error", "rate_limit", "network_error"]), failures, "{}", ran.shown());
 }
 
-/// If its server replies with something that is no stream, the gateway answers `/chat/completions` with a finished stream without
-/// content and usage. Such a reply is retried like a failure, so no loop ends with it; its prompt is booked by estimate.
+/// If its server sends a response that is not a stream, the gateway answers `/chat/completions` with a complete stream
+/// without content and usage. Such a reply is retried like a failure, so no loop ends with it; the usage of its prompt
+/// is estimated.
 #[test]
 fn loops_over_a_gateway_whose_server_fails_a_third_of_its_requests() {
     let Some(program) = installed("venv/bin/litellm") else { return };

@@ -1,4 +1,4 @@
-//! The REPL on standard input that is no terminal.
+//! The REPL on standard input that is not a terminal.
 
 use crate::common::harn_with;
 

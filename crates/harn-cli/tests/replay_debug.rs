@@ -1,4 +1,4 @@
-//! `harn replay ID --debug`: steps from effect to effect, forwards and back.
+//! `harn replay ID --debug`: steps from effect to effect, forwards and backwards.
 
 use std::path::Path;
 
@@ -115,7 +115,7 @@ fn it_steps_back_and_jumps() {
         let text = text.trim_end_matches("\n:help");
         assert!(ran.out.contains(text), "{text} is missing: {}", ran.shown());
     }
-    // What was printed is shown once, in its place.
+    // Output is shown once, at its position.
     assert_eq!(ran.out.matches("\nend\n").count(), 1, "{}", ran.shown());
     assert!(ran.out.trim_end().ends_with("builtins without effects"), "{}", ran.shown());
 }
@@ -145,7 +145,7 @@ println(all)
         ran.out.lines().filter(|line| line.starts_with('[') && line.contains("(entry ")).collect();
     assert!(ran.out.starts_with("run r: 18 effects"), "9 waits and 9 appends: {}", ran.shown());
     assert!(ran.out.contains("\n[3, 3, 3]\n"), "{}", ran.shown());
-    // Forwards to the end, and back over the same places.
+    // Forwards to the end, and backwards over the same positions.
     let back: Vec<&str> = places[18..].iter().rev().copied().collect();
     assert_eq!(places[..18], back[..], "{}", ran.shown());
 }
@@ -193,7 +193,7 @@ fn runs_that_have_no_good_end() {
     assert!(none.code == 1 && none.err.contains("unknown run 'x'"), "{}", none.shown());
 }
 
-/// A reader that goes away ends nothing; a full disk is told.
+/// A closed pipe does not end the command; a full disk is reported.
 #[cfg(target_os = "linux")]
 #[test]
 fn output_that_cannot_be_written_is_no_panic() {

@@ -1,4 +1,4 @@
-//! How long runs are stored, which runs a list shows, and how often a run of a project is tried.
+//! The retention of runs, the runs in a list, and the number of attempts of a project's runs.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -18,7 +18,7 @@ fn drain(folder: &Path) {
     assert_eq!(ran.code, 0, "{}", ran.shown());
 }
 
-/// The IDs that a list shows.
+/// Returns the IDs in a list.
 fn ids(folder: &Path, args: &[&str]) -> Vec<String> {
     let ran = harn_in(folder, &[&["runs", "list", "--json"], args].concat());
     let data: Value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}", ran.shown()));
@@ -48,7 +48,7 @@ fn runs_are_removed_after_the_time_of_the_manifest() {
     manifest(path, "[runs]\nkeep = \"0s\"\n");
     assert_eq!(harn_in(path, &["runs", "prune", "--status", "failed"]).out, "1 runs removed\n");
     assert_eq!(ids(path, &[]), ["later", "r"]);
-    // A worker removes them, too, and leaves what has not ended.
+    // A worker removes them, too, and keeps runs that have not ended.
     let mut worker =
         command(&["worker"]).current_dir(path).stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let begun = Instant::now();
@@ -119,7 +119,7 @@ fn runs_are_found_by_what_is_known_of_them() {
     assert!(worker.wait().unwrap().success());
 }
 
-/// Runs the binary as a user who may not write the folder. `None` where that cannot be arranged.
+/// Runs the binary as a user without write permission for the directory. Returns `None` if that is not possible.
 #[cfg(unix)]
 fn as_reader(folder: &Path, args: &[&str]) -> Option<Ran> {
     use std::os::unix::fs::MetadataExt;
@@ -159,7 +159,7 @@ fn a_store_that_cannot_be_written_can_be_read() {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
     protect(0o555, 0o444);
     if as_reader(path, &["version"]).is_none_or(|ran| ran.code != 0) {
-        // The binary is where other users cannot read it.
+        // Other users cannot read the binary.
         return;
     }
     for args in [
@@ -205,7 +205,7 @@ fn the_manifest_says_how_often_runs_are_tried() {
     );
     let policy = &shown_of(path, "project")["info"]["retry"];
     assert_eq!((&policy["backoff"], &policy["delay_ms"]), (&"fixed".into(), &10.into()));
-    // Runs that have used all their tries.
+    // Runs that have used all their attempts.
     assert_eq!(ids(path, &["--dead"]), ["project"]);
     let listed = harn_in(path, &["runs", "list", "--dead"]).out;
     assert!(listed.contains("TRIES") && listed.contains("project"), "{listed}");

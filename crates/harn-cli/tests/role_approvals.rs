@@ -1,4 +1,4 @@
-//! Approvals of the role runtime that another process gives.
+//! Approvals of the role runtime by another process.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -21,7 +21,7 @@ if argv[0] == "run" {
 }
 "#;
 
-/// The id that the waiting run has asked with.
+/// Returns the id of the request that the run waits for.
 fn asked(path: &Path) -> String {
     let end = Instant::now() + Duration::from_secs(60);
     loop {

@@ -1,4 +1,5 @@
-//! Durable runs on disks that fail and under clocks that jump: a correct run, or a clear error and a correct run afterwards.
+//! Durable runs on failing disks and with clocks that jump: the run is correct, or there is a clear error and a correct
+//! run afterwards.
 #![cfg(target_os = "linux")]
 
 use std::path::{Path, PathBuf};
@@ -7,8 +8,8 @@ use std::sync::OnceLock;
 
 use crate::common::{Chance, Ran, command, finish, folder, harn_in};
 
-/// Stands before the C library. From the n-th call on the disk takes nothing, or is full; from the n-th look on the clock of
-/// the day shows another time.
+/// A library that wraps the C library. From the n-th call on, writes fail or the disk is full; from the n-th read on,
+/// the wall clock is shifted.
 const FAULTS: &str = r#"
 #define _GNU_SOURCE
 #include <errno.h>
@@ -37,14 +38,14 @@ int clock_gettime(clockid_t clock, struct timespec *time) {
 }
 "#;
 
-/// The library, built once.
+/// Returns the library, which is built once.
 fn faults() -> &'static Path {
     static BUILT: OnceLock<(PathBuf, tempfile::TempDir)> = OnceLock::new();
     let (library, _) = BUILT.get_or_init(|| {
         let dir = folder(&[("faults.c", FAULTS)]);
         let library = dir.path().join("faults.so");
         let source = dir.path().join("faults.c");
-        // The compiler that has built the database is there.
+        // The compiler that built the database is available.
         let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
         assert!(built.is_ok_and(|status| status.success()), "a C compiler is needed, as for the build");
         (library, dir)
@@ -70,7 +71,7 @@ for n in 1 to 8 {
 println(read_file("log.txt").split("\n").len())
 "#;
 
-/// Everything that the program has done is there once.
+/// Checks that every effect of the program occurred exactly once.
 fn assert_appended(path: &Path, case: &str) {
     for file in ["log.txt", "log1.txt", "log2.txt"] {
         let text = std::fs::read_to_string(path.join(file)).unwrap_or_default();
@@ -79,7 +80,7 @@ fn assert_appended(path: &Path, case: &str) {
     }
 }
 
-/// Runs the program on a disk that fails, then on one that works.
+/// Runs the program on a failing disk, then on a working one.
 fn on_a_bad_disk(fault: &str, after: i64, cause: &[&str]) -> bool {
     let dir = folder(&[("main.harn", APPENDS)]);
     let path = dir.path();
@@ -94,7 +95,7 @@ fn on_a_bad_disk(fault: &str, after: i64, cause: &[&str]) -> bool {
     assert!(!bad.err.contains("panicked"), "{case}: {}", bad.shown());
     let exists = harn_in(path, &["runs", "show", "r"]).code == 0;
     let well = harn_in(path, if exists { &["resume", "r"] } else { begin });
-    // All was done before the disk failed, and only the end could not be noted.
+    // The work was complete before the disk failed, and only the end could not be recorded.
     let out = if well.err.contains("has ended") { bad.out } else { bad.out + &well.out };
     assert!(well.code == 0 || well.err.contains("has ended"), "{case}: {}", well.shown());
     assert!(out == "9\n" || out == "9\n9\n", "{case}: {out}");
@@ -131,7 +132,7 @@ fn a_damaged_last_page_is_an_error_or_a_correct_run() {
     let whole = std::fs::read(&state).unwrap();
     let (mut chance, mut wrong) = (Chance(5), 0);
     let pages = whole.len() / 4096;
-    // The last page, then some others: bytes of each are changed, and at last the page is lost.
+    // The last page, then some others: some bytes of each are changed, and finally the page is lost.
     for case in 0..12 {
         let page = if case < 6 { pages - 1 } else { 1 + chance.below(pages as u64 - 1) as usize };
         let mut bytes = whole.clone();
@@ -211,7 +212,7 @@ println(seen)
             again.shown()
         );
     }
-    // From process to process the clock goes back by a year, or leaps: the wait comes to its end.
+    // Between processes the clock goes back by a year, or leaps forward: the wait ends.
     for by in [-365 * DAY, 365 * DAY] {
         let dir = folder(&[("main.harn", "println(1)\nsleep(1500)\nprintln(2)\n")]);
         let path = dir.path();

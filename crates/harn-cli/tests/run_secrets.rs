@@ -1,4 +1,4 @@
-//! Values of secret variables are nowhere in the store of a durable run, whether its program reads the variables or not.
+//! Values of secret variables are never in the store of a durable run, whether its program reads the variables or not.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ fn with_key(folder: &Path, args: &[&str], key: Option<&str>) -> Ran {
     finish(harn, b"")
 }
 
-/// The files of the store that hold a text.
+/// Returns the files of the store that contain a string.
 fn holding(folder: &Path, text: &str) -> Vec<String> {
     let files = std::fs::read_dir(folder.join(".harn")).expect("the store is there").flatten();
     let holds = |path: &Path| {
@@ -49,7 +49,7 @@ fn no_key_of_the_environment_enters_the_store() {
     assert_eq!(holding(path, "0123456789"), Vec::<String>::new());
     let request = crate::common::shown(path)["pending"][0]["request_id"].as_str().unwrap().to_owned();
     assert_eq!(with_key(path, &["answer", "r", &request, "yes"], None).code, 0);
-    // The file of the run holds the key, so the run cannot be followed with another one. Without any it stops.
+    // The sources of the run contain the key, so the run cannot continue with another one. Without a key it stops.
     let stopped = with_key(path, &["resume", "r"], None);
     assert_eq!(stopped.code, 75, "{}", stopped.shown());
     assert!(stopped.err.contains("TRIAL_API_KEY is not set"), "{}", stopped.shown());

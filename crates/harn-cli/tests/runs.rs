@@ -1,4 +1,5 @@
-//! Runs with a journal: killed and resumed, replayed, compared, forked. `HARN_KILLS` says how often; `make kill` does it 200 times.
+//! Durable runs: killed and resumed, replayed, compared, forked. `HARN_KILLS` sets the number of kills; `make kill`
+//! performs 200.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use crate::common::{Chance, Ran, command, durable, durable_as, finish, folder, harn_in, kills, life, text};
 
-/// Starts a command, kills it after some time, and gives what it printed; the exit code if it ended before.
+/// Starts a command and kills it after `life`. Returns its output, and the exit code if it ended before.
 fn kill_after(folder: &Path, address: &str, args: &[&str], life: Duration) -> (String, Option<i32>) {
     let mut child = command(args)
         .env("LOCAL_LLM_BASE_URL", address)
@@ -55,7 +56,7 @@ fn a_replay_prints_the_same_and_does_nothing() {
     assert_eq!(first.code, 0, "{}", first.shown());
     assert!(first.err.contains("run one started"), "{}", first.err);
     let log = text(&path.join("log.txt"));
-    // Not even the sources are needed.
+    // Even the sources are not needed.
     std::fs::write(path.join("helper.harn"), "this is no program").unwrap();
     std::fs::remove_file(path.join("main.harn")).unwrap();
     let again = harn_in(path, &["replay", "one"]);
@@ -149,7 +150,7 @@ fn a_timer_keeps_running_while_its_run_is_stopped() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // The start of the timer is stored as soon as the program waits.
+    // The start of the timer is stored when the program waits.
     let is_stored = || {
         let events = harn_in(path, &["runs", "events", "r"]).out;
         path.join("ready").exists() && events.lines().last().is_some_and(|line| line.contains(" clock "))
@@ -162,7 +163,8 @@ fn a_timer_keeps_running_while_its_run_is_stopped() {
     assert_eq!((resumed.code, resumed.out.as_str()), (0, "true\n"), "{}", resumed.shown());
 }
 
-/// Who goes on behind a process that was killed owns the run in its own name: nobody takes it for the dead one.
+/// A process that resumes a run of a killed process owns the run under its own name, so it is not mistaken for the dead
+/// process.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_run_that_was_taken_over_is_not_taken_from_the_living() {
@@ -270,7 +272,7 @@ fn keys_stay_out_of_what_is_done_with_them() {
         let bytes = std::fs::read(entry.unwrap().path()).unwrap();
         assert!(!String::from_utf8_lossy(&bytes).contains("very-secret"));
     }
-    // With a key that was renewed, and without any, it is the same run.
+    // With a renewed key, and without a key, the replay is the same.
     for key in [Some("another-key-9876543210"), None] {
         let mut again = command(&["replay", "r"]);
         again.current_dir(path).env_remove("MY_API_KEY").envs(key.map(|key| ("MY_API_KEY", key)));
@@ -294,7 +296,7 @@ fn a_run_that_only_waits_holds_no_process() {
         "{}",
         first.err
     );
-    // While more than the limit is left it is suspended again; the rest is waited for.
+    // While the remaining time exceeds the limit, the run is suspended again; then the process waits.
     let mut out = String::new();
     let mut code = 75;
     while code == 75 {
@@ -311,10 +313,11 @@ fn a_run_that_only_waits_holds_no_process() {
 
 // ---- agents ----
 
-/// How often each request came, by how many messages it had.
+/// Number of requests by their number of messages.
 type Requests = Arc<Mutex<BTreeMap<usize, u32>>>;
 
-/// A model that calls `note` with the numbers 1 to `turns`, two at a time, and then says how many results it has seen.
+/// Starts a model that calls `note` with the numbers 1 to `turns`, two at a time, and then replies with the number of
+/// results.
 fn model(turns: usize) -> (String, Requests) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -384,7 +387,7 @@ println(result.visible_text)
 
 const TURNS: usize = 6;
 
-/// The run was killed when it had written its last word: there is nothing left to do.
+/// The run was killed after its last output: nothing is left to do.
 fn assert_ended(told: &Ran) {
     assert!(told.err.contains("has ended (completed)"), "{}", told.shown());
 }
@@ -427,7 +430,7 @@ fn an_agent_killed_at_any_moment_asks_nothing_twice_and_does_nothing_twice() {
             }
             out += &last.out;
         }
-        // The last piece may come again: the process was killed between printing it and noting that.
+        // The last output may be repeated: the process was killed after printing it and before recording that.
         let word = format!("seen {}\n", TURNS * 2);
         assert!(out == word || killed > 0 && out == word.repeat(2), "killed {killed} times: {out}");
         let mut notes: Vec<usize> =
@@ -451,7 +454,7 @@ for i in 1 to 120 {
 }
 "#;
 
-/// A file changes all the time, and a program prints it. What was printed before a kill is what the run has in the end.
+/// A file changes continuously, and a program prints it. The output before a kill must be part of the final output.
 #[test]
 fn what_was_printed_stays_true_after_a_kill() {
     let mut chance = Chance(29);
@@ -493,7 +496,7 @@ fn what_was_printed_stays_true_after_a_kill() {
         for piece in &pieces {
             for line in piece.split_inclusive('\n') {
                 let number = line.split(' ').next().and_then(|n| n.parse::<usize>().ok());
-                // A line may be cut where the process was killed while it wrote.
+                // A line may be truncated if the process was killed while it wrote.
                 let Some(number) = number.filter(|_| line.ends_with('\n')) else {
                     assert!(!line.ends_with('\n'), "{line:?}");
                     continue;

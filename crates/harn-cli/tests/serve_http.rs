@@ -1,4 +1,4 @@
-//! `harn serve mcp --transport http`: who is let in, conversations, and a program of Harn as the client.
+//! `harn serve mcp --transport http`: access control, sessions, and a Harn program as the client.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ const PROGRAM: &str = "/** Adds two numbers. */\npub fn add(a: int, b: int = 2) 
                        pub fn leave() { exit(7) }\n\
                        pub fn wait() { try { sleep(100s) } finally { eprintln(\"ended early\") } }\n";
 
-/// A server that runs; it ends with the test.
+/// A running server, which ends with the test.
 struct Server {
     child: Child,
     address: String,
@@ -26,7 +26,7 @@ impl Drop for Server {
     }
 }
 
-/// A reply: its status, the header with the session, and the body.
+/// A response: its status, the session header, and the body.
 struct Reply {
     status: u16,
     session: Option<String>,
@@ -106,7 +106,7 @@ fn a_conversation_over_http() {
     let sum = server.post(&own, &add);
     assert_eq!((sum.status, &sum.body["result"]["content"][0]["text"]), (200, &"42".into()), "{}", sum.body);
     assert_eq!(server.ask("GET", "/.well-known/mcp.json", &[], "").body, json!({"name": "sums"}));
-    // What is no message for here.
+    // Invalid messages.
     for (method, headers, body, status) in [
         ("GET", &own[..], "", 405),
         ("POST", &own, "{", 400),
@@ -118,10 +118,10 @@ fn a_conversation_over_http() {
     ] {
         assert_eq!(server.ask(method, "/mcp", headers, body).status, status, "{method} {headers:?} {body}");
     }
-    // Whoever says goodbye has to begin anew.
+    // After the end of a session the client must initialize a new one.
     assert_eq!(server.ask("DELETE", "/mcp", &own, "").status, 204);
     assert_eq!(server.post(&own, &add).status, 404);
-    // A program that ends takes the server along, when it has answered.
+    // A program that exits also ends the server, after the response.
     let session = server.greet(&[]).session.unwrap();
     let left = server.post(&[("Mcp-Session-Id", session.as_str())], &call(3, "leave", json!({})));
     assert_eq!((left.status, left.body["error"].is_object()), (200, true), "{}", left.body);

@@ -1,4 +1,4 @@
-//! `harn serve mcp`, by a client that knows the protocol and nothing else; and `harn playground`.
+//! `harn serve mcp`, tested by a client that implements only the protocol; and `harn playground`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -16,7 +16,7 @@ struct Client {
 }
 
 impl Client {
-    /// Serves a program and greets it.
+    /// Serves a program and initializes the session.
     fn new(program: &str) -> Client {
         let mut client = Client::silent(program);
         client.greet();
@@ -27,7 +27,7 @@ impl Client {
         Client::of(folder(&[("server.harn", program)]), &[])
     }
 
-    /// Serves `server.harn` of a folder.
+    /// Serves `server.harn` of a directory.
     fn of(folder: tempfile::TempDir, options: &[&str]) -> Client {
         Client::serving(folder, "server.harn", options)
     }
@@ -87,7 +87,7 @@ impl Client {
         self.request("tools/call", json!({"name": tool, "arguments": arguments}))["result"].clone()
     }
 
-    /// The client goes; exit code and standard error of the server.
+    /// Disconnects. Returns the exit code and the standard error of the server.
     fn end(mut self) -> (Option<i32>, String) {
         drop(self.input.take());
         let mut rest = String::new();
@@ -158,7 +158,7 @@ pub tool shout(word: string) -> string {
     assert_eq!(unknown["error"]["code"], -32602);
     let (code, said) = client.end();
     assert_eq!(code, Some(0));
-    // What the program prints, and its bugs, are for whoever runs the server.
+    // Program output and bugs are reported to the user who runs the server.
     assert!(said.contains("asked for Oslo"), "{said}");
     assert!(said.contains("server.harn:9"), "{said}");
 }
@@ -268,7 +268,7 @@ pub fn spin() { send(begun, 1); while true {} }
         client.send(
             &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}),
         );
-        // A cancelled request has no answer: the next one is that of the next request.
+        // A cancelled request has no response: the next response belongs to the next request.
         assert_eq!(client.request("ping", json!({}))["result"], json!({}));
     }
     // An id that is in use.
@@ -298,7 +298,7 @@ fn messages_that_are_none_are_told() {
         wrong(br#"{"id":2,"method":"initialize"}"#),
         (-32602, "initialize: `protocolVersion` must be a string".to_owned())
     );
-    // A revision that nobody knows gets the newest.
+    // For an unknown version the server offers the newest one.
     let answer = client.request("initialize", json!({"protocolVersion": "1999-01-01"}));
     assert_eq!(answer["result"]["protocolVersion"], "2025-11-25");
     let refused = |answer: Json| answer["error"]["code"].as_i64();
@@ -357,7 +357,7 @@ pipeline main(task) {
     assert!(ran.code == 2 && ran.err.contains("PROVIDER:MODEL"), "{}", ran.err);
 }
 
-/// One recorded reply of a model, as `--llm-mock` reads it.
+/// A recorded reply of a model in the format of `--llm-mock`.
 const REPLY: &str = "{\"text\": \"recorded words\", \"model\": \"small\"}\n";
 
 #[test]

@@ -1,4 +1,4 @@
-//! Sessions that outlive the process that spoke in them.
+//! Sessions that outlive their process.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -74,7 +74,7 @@ fn who_may_not_write_files_keeps_no_sessions() {
     assert!(ran.code == 1 && !dir.path().join(".harn").exists(), "{}", ran.err);
 }
 
-/// Every message whose number was printed is there after the process was killed, in order and whole.
+/// Every message whose number was printed is stored after a kill, in order and complete.
 #[test]
 fn what_was_acknowledged_survives_a_kill() {
     let kills = std::env::var("HARN_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(12);
@@ -96,7 +96,7 @@ fn what_was_acknowledged_survives_a_kill() {
         let mut child = child.current_dir(dir.path()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut told = 0;
-        // Somewhere behind the first messages, at another place each time.
+        // After the first messages, at a different position each time.
         for _ in 0..=(kill * 7) % 23 {
             told = lines.next().unwrap().unwrap().parse::<u64>().unwrap();
         }
@@ -104,18 +104,18 @@ fn what_was_acknowledged_survives_a_kill() {
         child.kill().unwrap();
         child.wait().unwrap();
         for line in lines.map_while(Result::ok) {
-            // The last line may be cut off by the kill.
+            // The kill may truncate the last line.
             told = line.parse().map_or(told, |n: u64| told.max(n));
         }
         let read = harn_in(dir.path(), &["run", "read.harn"]);
         assert_eq!(read.code, 0, "{}", read.err);
         let kept: u64 = read.out.trim().parse().unwrap();
-        // More may be kept than was told: what is printed waits in a buffer until the program waits.
+        // More messages may be stored than were printed: output is buffered until the program waits.
         assert!(kept >= told, "{told} told, {kept} kept");
     }
 }
 
-/// Starts a durable run that says four things, and kills it when it has said two.
+/// Starts a durable run that adds four messages, and kills it after two.
 fn killed_in_the_middle(dir: &std::path::Path) {
     let mut command = command(&["run", "--durable", "--run-id", "r", "say.harn"]);
     let mut child = command.current_dir(dir).stdout(Stdio::piped()).spawn().unwrap();
@@ -140,7 +140,7 @@ fn a_durable_run_goes_on_with_its_session() {
     assert_eq!(resumed.code, 0, "{}", resumed.shown());
     assert!(resumed.out.ends_with("said 3\nsaid 4\n"), "{}", resumed.shown());
     assert_eq!(harn_in(dir.path(), &["run", "show.harn"]).out, "[1, 2, 3, 4]\n");
-    // A replay asks no store: what it shows is what the run had learned.
+    // A replay does not read the store: it shows what the run had read.
     let replayed = harn_in(dir.path(), &["replay", "r"]);
     assert_eq!(
         (replayed.code, replayed.out.as_str()),
@@ -168,7 +168,7 @@ fn a_session_that_somebody_else_has_changed_is_not_overwritten() {
     assert!(harn_in(dir.path(), &["run", "show.harn"]).out.contains("other"));
 }
 
-/// Two stored sessions: "a" with four messages, then "b" with two.
+/// Creates two stored sessions: "a" with four messages, then "b" with two.
 fn stored() -> tempfile::TempDir {
     let dir = folder(&[
         ("harn.toml", ""),
@@ -248,7 +248,7 @@ fn memory_that_the_thread_of_the_store_frees_is_not_counted_any_more() {
              println(agent_session_length(s))\n",
         ),
     ]);
-    // 60 MB pass through the store; 400 KB are held at a time.
+    // 60 MB pass through the store; 400 KB are in memory at a time.
     let ran = harn_in(dir.path(), &["run", "--max-memory", "24M", "a.harn"]);
     assert_eq!((&*ran.out, ran.code), ("1\n", 0), "{}", ran.err);
 }

@@ -1,4 +1,4 @@
-//! SIGINT, SIGTERM, SIGHUP and SIGQUIT end a program in an orderly way.
+//! SIGINT, SIGTERM, SIGHUP and SIGQUIT end a program cleanly.
 
 #![cfg(unix)]
 
@@ -6,12 +6,12 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Starts a program that writes the file `started` and then goes on.
+/// Starts a program that writes the file `started` and then executes `rest`.
 fn start(folder: &Path, rest: &str) -> Child {
     let text = format!("write_file(\"started\", \"\")\n{rest}\n");
     std::fs::write(folder.join("main.harn"), text).unwrap();
     let harn = crate::common::command(&["run", "main.harn"]);
-    // A test run under `nohup`, or in the background of a script, passes ignored signals on.
+    // A test run under `nohup`, or in the background of a script, inherits ignored signals.
     let mut command = if cfg!(target_os = "linux") {
         let mut env = Command::new("env");
         env.arg("--default-signal=HUP,INT,QUIT,TERM").arg(harn.get_program()).args(harn.get_args());
@@ -39,7 +39,7 @@ fn start(folder: &Path, rest: &str) -> Child {
 
 fn stop(mut child: Child, signal: &str) -> Output {
     let pid = child.id().to_string();
-    // Its input does not end before the program does.
+    // Its input stays open until the program ends.
     let input = child.stdin.take();
     assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
@@ -67,8 +67,8 @@ fn a_busy_loop_is_stopped() {
     check("print(\"printed before\")\nwhile true { }", "-INT", "printed before");
 }
 
-/// Each round takes long, so that 8,192 rounds take minutes. A debug build on a busy machine needs more than the second that
-/// the threat model promises.
+/// Each round is slow, so that 8,192 rounds take minutes. A debug build on a busy machine needs more than the second
+/// that the threat model promises.
 #[test]
 fn loops_of_large_operations_are_stopped() {
     let text = "let t = \"ab\".repeat(25000000)\n";
@@ -115,7 +115,7 @@ fn each_signal_ends_what_the_program_has_started() {
         let pids = pids.expect("the program starts another one");
         stop(child, signal);
         for pid in pids.split_whitespace() {
-            // One that is not waited for stays in the list as a zombie.
+            // A child process that was not waited for remains as a zombie.
             let runs = || {
                 let state = Command::new("ps").args(["-o", "stat=", "-p", pid]).output().unwrap().stdout;
                 !state.trim_ascii().is_empty() && !state.trim_ascii_start().starts_with(b"Z")
@@ -203,7 +203,7 @@ fn a_native_loop_is_stopped() {
     check("(1 to 1000000000000).map({ x -> x + 1 }).sum()", "-INT", "");
 }
 
-/// Cleanup has most of a second; who asks twice does not wait for it.
+/// Cleanup may take up to 750 ms; a second signal skips it.
 #[test]
 fn a_second_signal_ends_a_program_at_once() {
     let folder = tempfile::tempdir().unwrap();
@@ -221,7 +221,7 @@ fn a_second_signal_ends_a_program_at_once() {
     interrupt();
     let status = child.wait().unwrap();
     assert_eq!(status.code(), Some(130));
-    // Without the second one it would have gone on for the rest of 750 ms.
+    // Without the second signal it would have continued for the rest of 750 ms.
     let second = begin.elapsed() - first;
     assert!(
         first > Duration::from_millis(400) || second < Duration::from_millis(300),

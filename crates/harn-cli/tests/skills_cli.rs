@@ -1,4 +1,4 @@
-//! `harn skills`: looking at skills on disk, bringing them in, signing them.
+//! `harn skills`: lists, installs and signs skills.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use crate::common::{Ran, command, finish, folder, text};
 const DEPLOY: &str = "---\nshort: Ship a release\nwhen-to-use: shipping to production\nallowed-tools: ship, rollback\npaths: deploy/**\n---\n\nRun the checks.\n";
 const TEA: &str = "---\nname: tea\nshort: Make tea\n---\nBoil water.\n";
 
-/// Runs the command in a folder; the user's home is a folder of its own.
+/// Runs the command in a directory with a separate home directory.
 fn skills(folder: &Path, args: &[&str]) -> Ran {
     skills_with(folder, args, &[])
 }
@@ -26,7 +26,7 @@ fn data(ran: &Ran) -> Value {
     serde_json::from_str::<Value>(&ran.out).unwrap_or_else(|_| panic!("{}", ran.shown()))["data"].clone()
 }
 
-/// What a command that fails says.
+/// Returns the error of a failed command.
 fn refused(ran: &Ran) -> &str {
     assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{}", ran.shown());
     ran.err.trim_end()
@@ -153,7 +153,7 @@ fn skills_are_installed_as_a_whole_or_not_at_all() {
     assert_eq!(skills(path, &["install", "--replace", "../newer/deploy"]).code, 0);
     assert!(text(&own.join("deploy/SKILL.md")).contains("Newer") && !own.join("deploy/sub").exists());
 
-    // Nothing of a source is installed when a part of it is wrong.
+    // If one skill of a source is invalid, none is installed.
     std::fs::remove_dir_all(own.join("tea")).unwrap();
     for (source, why) in [
         ("../wrong", "b/SKILL.md: SKILL.md frontmatter requires a non-empty `short` field"),
@@ -166,7 +166,7 @@ fn skills_are_installed_as_a_whole_or_not_at_all() {
         assert!(refused(&ran).ends_with(why), "{source}: {}", ran.err);
         assert!(!own.join("tea").exists(), "{source}");
     }
-    // Neither in itself nor over what holds it.
+    // A skill cannot replace itself, or a directory that contains it.
     let ran = skills(path, &["install", "--replace", ".harn/skills/deploy"]);
     assert!(refused(&ran).ends_with("is what is to be installed"), "{}", ran.err);
     std::fs::create_dir_all(own.join("deploy/inner")).unwrap();
@@ -183,14 +183,14 @@ fn skills_are_installed_as_a_whole_or_not_at_all() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     assert_eq!(names, ["deploy"], "nothing half is left");
-    // Outside of a project there is the user's folder.
+    // Outside of a project, only the user's directory is available.
     let ran = skills(dir.path(), &["install", "from/tea"]);
     assert!(refused(&ran).contains("or use --user"), "{}", ran.err);
     assert_eq!(skills(dir.path(), &["install", "from/tea", "--user"]).code, 0);
     assert_eq!(text(&dir.path().join("home/.harn/skills/tea/SKILL.md")), TEA);
 }
 
-/// A repository of somebody else may hold such a link.
+/// A third-party repository may contain such a link.
 #[cfg(unix)]
 #[test]
 fn skills_go_nowhere_through_links() {
@@ -253,7 +253,7 @@ fn a_new_skill_is_one() {
     assert!(refused(&skills(path, &["new", "x", "--short", "a\nb"])).contains("must be one line"));
 }
 
-/// A project with a signed skill; its folder, the fingerprint, and the file of the public key.
+/// Creates a project with a signed skill. Returns its directory and the fingerprint.
 fn signed() -> (tempfile::TempDir, String) {
     let dir = folder(&[
         ("harn.toml", ""),
@@ -302,7 +302,7 @@ fn a_signed_skill_of_somebody_who_is_trusted_is_loaded() {
     assert_eq!(skills(path, &["trust", "--list"]).out, format!("{signer}\n"));
     verified(0, &format!("by {signer}, who is trusted"));
     assert_eq!(load(path, &[]), "Result.Ok(Run the checks.)");
-    // A changed byte is no longer what was signed.
+    // A changed byte invalidates the signature.
     let file = path.join(".harn/skills/deploy/SKILL.md");
     let written = text(&file);
     std::fs::write(&file, written.replace("checks", "cheques")).unwrap();
@@ -373,7 +373,7 @@ fn a_registry_of_signers_is_a_folder_or_an_address() {
     assert!(refused(&failing).contains("cannot be asked: it answers with status 500"), "{}", failing.err);
     assert_eq!(verify().code, 0);
     assert_eq!(load(path, &env), "Result.Ok(Run the checks.)");
-    // The rules of egress hold for what the runtime asks for a program.
+    // The egress rules also apply to requests that the runtime sends for a program.
     let denied = [env[0], ("HARN_EGRESS_DENY", "127.0.0.1")];
     assert!(load(path, &denied).contains("UntrustedSignerError"));
 }

@@ -1,4 +1,4 @@
-//! What programs keep in the state folder, also when several of them run at once.
+//! Data that programs store in the state directory, including concurrent programs.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -8,7 +8,7 @@ use crate::common::{command, finish, folder, harn_in};
 const PROCESSES: usize = 4;
 const KEYS: usize = 200;
 
-/// Runs a program in several processes at once; each gets its number as argument.
+/// Runs a program in several processes at once. Each receives its number as argument.
 fn together(project: &Path, program: &str) {
     std::fs::write(project.join("main.harn"), program).unwrap();
     let all: Vec<_> = (0..PROCESSES)
@@ -89,7 +89,7 @@ fn a_write_that_fails_leaves_nothing_behind() {
     assert_eq!(names, ["store.json", "store.json.lock"]);
 }
 
-/// What a broken file held is told and kept, whatever is written afterwards; what holds nothing is no broken file.
+/// A damaged file is reported and preserved, whatever is written afterwards. An empty file is not damaged.
 #[test]
 fn a_broken_store_is_told_and_set_aside() {
     for (file, read, write) in [

@@ -1,7 +1,7 @@
-//! Programs that are killed while they change what they keep: the store, checkpoints, mailboxes of workflows, sessions. What was
-//! acknowledged is there, what was under way is there as a whole or not at all.
+//! Programs that are killed while they change persistent state: the store, checkpoints, mailboxes of workflows,
+//! sessions. Acknowledged changes are preserved; a change in progress is applied completely or not at all.
 //!
-//! `HARN_KILLS` says how often; `make kill` does it 200 times.
+//! `HARN_KILLS` sets the number of kills; `make kill` performs 200.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::{Chance, begin, folder, harn_in, kills, life, run_and_kill, text, until_longer, whole};
 
-/// The keys that each of the programs uses.
+/// Number of keys that each program uses.
 const KEYS: u64 = 8;
 
 /// Sets keys in turn, and removes the key instead at every fifth step.
@@ -25,18 +25,18 @@ while true {
 }
 "#;
 
-/// What a step leaves of its key: a number, or nothing.
+/// Returns the value of the key after a step: a number, or `None`.
 fn left(n: u64) -> Option<u64> {
     (n % 5 != 4).then_some(n)
 }
 
-/// Two programs at once change one file, and are killed one after the other.
+/// Two programs change one file concurrently, and are killed one after the other.
 fn changes_survive(set: &str, delete: &str, file: &str) {
     let program = CHANGES.replace("SET", set).replace("DELETE", delete);
     let dir = folder(&[("harn.toml", ""), ("main.harn", &program)]);
     let path = dir.path();
     let mut chance = Chance(5);
-    // What each key must hold.
+    // The expected value of each key.
     let mut kept: BTreeMap<String, Option<u64>> = BTreeMap::new();
     let (mut told, mut begun) = (BTreeMap::from([("a", 0), ("b", 0)]), [0, 0]);
     for round in 0..kills().div_ceil(2) {
@@ -71,7 +71,7 @@ fn changes_survive(set: &str, delete: &str, file: &str) {
                     found.map(|_| true)
                 );
                 let must = kept.entry(name).or_default();
-                // The step that was under way may have happened.
+                // The step in progress may have been applied.
                 assert!(
                     found == *must || next % KEYS == key && found == left(next),
                     "round {round}: {who}{key} is {found:?}, not {must:?}"
@@ -191,7 +191,7 @@ fn messages_in_a_mailbox_survive() {
     assert!(got.is_disjoint(&waiting), "a message was received and is still there");
     let sent: BTreeSet<u64> = lines("sent").iter().map(|line| line[0]).collect();
     let missing = sent.iter().filter(|n| !got.contains(n) && !waiting.contains(n)).count() as u64;
-    // Who was killed between taking a message and saying so has it.
+    // A program that was killed between taking a message and reporting it has consumed the message.
     assert!(missing <= rounds, "{missing} of {} messages are nowhere", sent.len());
     assert!(!got.is_empty(), "no program lived long enough");
     println!(
@@ -270,7 +270,7 @@ agent_loop("last", nil, {provider: "mock", session_id: s, compaction: false})
 println(json_stringify(agent_session_snapshot(s).messages))
 "#;
 
-/// Each loop that has ended is there as a whole, in order; of one that was killed there are whole turns.
+/// The messages of each completed loop are stored completely and in order; a killed loop has complete turns.
 fn told_as_a_whole(messages: &[Value], told: &str) {
     let roles: Vec<&str> = messages.iter().map(|message| message["role"].as_str().unwrap()).collect();
     for (at, message) in messages.iter().enumerate() {

@@ -1,9 +1,10 @@
-//! A tree of agents that is stopped at any moment: everything that it has started is ended, every `finally` ran, no task is left.
+//! An agent tree that is stopped at any time: everything that it started has ended, every `finally` ran, and no task is
+//! left.
 
 use crate::common::{folder, harn_in};
 
-/// A worker whose tools run a sub-agent, a worker, a workflow and daemons. It is stopped at each point of the program (calls of
-/// tools, of models, of callbacks), and after so many turns of the scheduler, which is in between.
+/// A worker whose tools run a sub-agent, a worker, a workflow and daemons. It is stopped at each point of the program
+/// (calls of tools, models and callbacks), and after a number of scheduler turns, which lie between these points.
 const PROGRAM: &str = r#"
 let open = atomic(0)
 let passed = atomic(0)

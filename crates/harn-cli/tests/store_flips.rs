@@ -1,6 +1,7 @@
-//! A bit of the store of a killed run is changed: the resumed run is correct or ends with an error, and no effect happens twice.
+//! One bit in the store of a killed run is flipped: the resumed run is correct or ends with an error, and no effect is
+//! repeated.
 //!
-//! `HARN_FLIPS` is the number of trials; `make flips` does 10,000. `HARN_FLIP_SEED` is the first seed.
+//! `HARN_FLIPS` is the number of trials; `make flips` performs 10,000. `HARN_FLIP_SEED` is the first seed.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{Chance, command, folder, harn_in, text};
 
-/// Each effect is one that is not repeated; the run is killed while it waits for `go`.
+/// Each effect must not be repeated. The run is killed while it waits for `go`.
 const PROGRAM: &str = r#"
 var last = 0
 for n in 1 to 6 {
@@ -26,7 +27,7 @@ fn flips() -> u64 {
     std::env::var("HARN_FLIPS").ok().and_then(|n| n.parse().ok()).unwrap_or(60)
 }
 
-/// The files of the store and their bytes.
+/// Returns the files of the store and their contents.
 fn files(store: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let found = std::fs::read_dir(store).expect("the store is there").flatten().map(|file| file.path());
     let mut files: Vec<_> = found
@@ -37,10 +38,10 @@ fn files(store: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     files
 }
 
-/// The store of a killed run in a directory of its own.
+/// The store of a killed run in its own directory.
 struct Killed {
     dir: tempfile::TempDir,
-    /// The files of the store as the kill left them, and after the log was copied into the database.
+    /// The files of the store after the kill, and after a checkpoint of the write-ahead log.
     stores: [Vec<(PathBuf, Vec<u8>)>; 2],
     /// The effects before the kill.
     log: String,
@@ -75,7 +76,7 @@ fn killed_run() -> Killed {
     Killed { dir, stores: [kept, copied], log }
 }
 
-/// Flips one bit per trial and resumes the run; returns how many ended with an error and how many correctly.
+/// Flips one bit per trial and resumes the run. Returns how many ended with an error and how many correctly.
 fn flip(killed: &Killed, seed: u64, trials: u64) -> (u32, u32) {
     let path = killed.dir.path();
     let (mut chance, mut errors, mut runs) = (Chance(seed), 0, 0);
@@ -112,7 +113,7 @@ fn flip(killed: &Killed, seed: u64, trials: u64) -> (u32, u32) {
     (errors, runs)
 }
 
-/// A trial mostly waits for the threads of its process, so several run at the same time.
+/// A trial mostly waits for the threads of its process, so several run in parallel.
 const PARALLEL: u64 = 6;
 
 #[test]
@@ -138,7 +139,7 @@ fn a_damaged_journal_is_cut_by_repair() {
     assert_eq!(harn_in(path, &["run", "--durable", "--run-id", "r", "main.harn"]).code, 75);
     let whole = harn_in(path, &["runs", "repair", "r"]);
     assert!(whole.code == 0 && whole.out.contains("is not damaged"), "{}", whole.shown());
-    // The payload of the entry of the fourth append is changed.
+    // The payload of the journal entry of the fourth append is changed.
     let state = path.join(".harn/state.db");
     let bytes = std::fs::read(&state).unwrap();
     let place = b"main.harn:1";

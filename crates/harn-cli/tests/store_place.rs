@@ -1,8 +1,8 @@
-//! Which store a project uses: `[store] url`, `HARN_STORE_URL`, or a file.
+//! The store that a project uses: `[store] url`, `HARN_STORE_URL`, or a file.
 
 use crate::common::{Ran, command, finish, folder, harn_in};
 
-/// Runs the binary in a folder, with variables of the environment.
+/// Runs the binary in a directory with environment variables.
 fn with(folder: &std::path::Path, set: &[(&str, &str)], args: &[&str]) -> Ran {
     let mut command = command(args);
     command.current_dir(folder).envs(set.iter().copied());
@@ -38,7 +38,7 @@ fn a_store_that_cannot_be_used_is_never_replaced_by_another_one() {
         }
         assert!(!dir.path().join(".harn").exists(), "no other store is made");
     }
-    // The environment counts more than the manifest: a file that it names is used.
+    // Environment variables take precedence over the manifest: the file that one names is used.
     let dir = folder(&[("harn.toml", "[store]\nurl = \"postgres://ann@db.invalid/x\"\n")]);
     let ran = with(dir.path(), &[("HARN_STATE_FILE", "own.db")], &["runs", "list"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "No runs.\n"), "{}", ran.shown());
@@ -100,7 +100,7 @@ fn all_that_outlives_a_process_is_in_the_database() {
     assert_eq!(harn_in(path, &["replay", "r"]).out, "hello Ann\n");
     let listed = harn_in(path, &["runs", "list"]);
     assert!(listed.out.contains("completed"), "{}", listed.shown());
-    // To a file and back.
+    // Export to a file and import.
     assert_eq!(harn_in(path, &["runs", "export", "r", "--output", "r.jsonl"]).code, 0);
     let ran = harn_in(path, &["runs", "import", "r.jsonl", "--run-id", "copy"]);
     assert_eq!(ran.code, 0, "{}", ran.shown());
@@ -109,7 +109,7 @@ fn all_that_outlives_a_process_is_in_the_database() {
     assert_eq!(harn_in(path, &["runs", "list"]).out, "No runs.\n");
     let gone = harn_in(path, &["runs", "show", "r"]);
     assert!(gone.code == 1 && gone.err.contains("unknown run 'r' in postgres://harn@"), "{}", gone.shown());
-    // A session of one process is there in the next.
+    // A session of one process is available in the next.
     let say = |text: &str| {
         let open = "let s = agent_session_open(\"s\", {persist: true})\n";
         let code = format!("{open}{text}println(len(agent_session_snapshot(s).messages))");

@@ -1,4 +1,4 @@
-//! Standard streams: output that cannot be written is an error, input that is no text is one, too.
+//! Standard streams: a write error is an error, and so is input that is not UTF-8.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
@@ -79,7 +79,7 @@ fn others_go_on_while_a_program_waits_for_input() {
     let mut child = harn.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    // What came before the end of a wait that is given up is not lost.
+    // Input before a cancelled wait is not lost.
     input.write_all(b"a li").unwrap();
     let mut printed: Vec<String> = lines.by_ref().take(4).collect();
     input.write_all(b"ne\n").unwrap();
@@ -111,7 +111,7 @@ fn input_that_is_no_text_is_an_error() {
     assert_eq!(harn_with(&["run", "-e", "print(read_stdin())"], "ä\n").out, "ä\n");
 }
 
-/// A standard error that nobody reads changes nothing: neither the exit code nor what is done.
+/// A closed standard error affects neither the exit code nor the program.
 #[test]
 fn nobody_has_to_read_standard_error() {
     let folder = crate::common::folder(&[("a.harn", "eprintln(1)\nprintln(2)\n")]);

@@ -1,8 +1,8 @@
-//! Tasks: what fails in one is told to the person, also when the program does not ask.
+//! Tasks: a failure is reported to the user, even if the program does not await the task.
 
 use crate::common::{durable, folder, harn_in, run_text};
 
-/// Runs a program; gives its exit code, output and errors.
+/// Runs a program. Returns its exit code, output and errors.
 fn run(program: &str) -> (i32, String, String) {
     let ran = run_text(program);
     (ran.code, ran.out, ran.err)

@@ -1,4 +1,4 @@
-//! The REPL on a terminal: what is typed, pasted or sent to it, and a history that is no file.
+//! The REPL on a terminal: typed, pasted and sent input, and a history file that is not a regular file.
 
 #![cfg(target_os = "linux")]
 
@@ -13,10 +13,10 @@ use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 
 use crate::common::{command, folder};
 
-/// The longest wait for anything.
+/// The longest wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A session, and what it has shown so far.
+/// A session, and its output so far.
 struct Session {
     child: Child,
     keys: File,
@@ -34,7 +34,7 @@ impl Session {
         let mut harn = command(&["repl"]);
         harn.current_dir(home).env("HOME", home).env("TERM", "xterm").env_remove("NO_COLOR");
         let child = harn.stdin(theirs()).stdout(theirs()).stderr(theirs()).spawn().unwrap();
-        // The command holds the other ends; they are to close with the session.
+        // The command has the other ends open; they must close with the session.
         drop(harn);
         let keys = File::from(ours);
         let (mut screen, shown) = (keys.try_clone().unwrap(), Arc::new(Mutex::new(Vec::new())));
@@ -67,12 +67,12 @@ impl Session {
         }
     }
 
-    /// Waits until so many prompts were begun: the terminal is told before each that pasted text is to be marked.
+    /// Waits for a number of prompts: before each one the session enables bracketed paste.
     fn wait_for_prompts(&self, count: usize) {
         self.wait_for_times("\u{1b}[?2004h", count);
     }
 
-    /// The exit code of a session that is told to end.
+    /// Ends a session. Returns its exit code.
     fn leave(&mut self) -> Option<i32> {
         self.press(b"exit\r");
         self.end()
@@ -82,20 +82,20 @@ impl Session {
         self.keys.write_all(keys).unwrap();
     }
 
-    /// Types a line; `answer` is what then appears, and nowhere before.
+    /// Types a line and waits for `answer`, which must not have appeared before.
     fn line(&mut self, line: &str, answer: &str) {
         self.press(line.as_bytes());
         self.press(b"\r");
         self.wait_for(answer);
     }
 
-    /// Ctrl-C while something runs: the terminal makes a signal of it.
+    /// Sends Ctrl-C during an evaluation, which the terminal converts to a signal.
     fn interrupt(&self) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
     }
 
-    /// Waits for the end; gives the exit code.
+    /// Waits for the end. Returns the exit code.
     fn end(&mut self) -> Option<i32> {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
@@ -116,17 +116,17 @@ fn a_session_survives_bytes_and_interruptions() {
     let mut session = Session::start(home.path());
     session.press(b"1 + \xff\xc3\x28");
     session.press(b"\r");
-    // The line is given up, with what came at once with it; a new prompt is there.
+    // The line is discarded, with the input that arrived with it; there is a new prompt.
     session.wait_for_prompts(2);
     session.line("40 + 2", "42");
-    // Lines that are sent ahead wait for their turn.
+    // Lines sent in advance are evaluated one after the other.
     session.line("println(\"one \" + \"by one\")\rprintln(\"two \" + \"by two\")", "two by two");
     assert!(session.text().contains("one by one"));
     for (number, work) in ["while true { }", "sleep(1h)", "read_line()"].iter().enumerate() {
         let words = format!("println(\"begun \" + \"{number}\")");
         session.line(&format!("if true {{\r{words}\r{work}\r}}"), &format!("begun {number}"));
         session.interrupt();
-        // What is typed before may be for the program.
+        // Input typed before may be read by the program.
         session.wait_for_times("Error: interrupted", number + 1);
         session.line(&format!("\"still\" + \" here {number}\""), &format!("still here {number}"));
     }
@@ -159,7 +159,7 @@ fn a_history_that_is_no_file_is_left_alone() {
     }
 }
 
-/// A line is not drawn anew as a whole for each of its characters.
+/// A line is not redrawn completely for each of its characters.
 #[test]
 fn a_long_line_is_drawn_in_proportion_to_its_length() {
     let home = folder(&[]);

@@ -1,4 +1,4 @@
-//! What `harn test` can do besides running: coverage, recorded replies, snapshots, two runs that must agree, watching.
+//! Options of `harn test`: coverage, recorded replies, snapshots, determinism, watching.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -51,7 +51,7 @@ fn coverage_counts_the_lines_of_the_modules_under_test() {
 
 #[test]
 fn counted_programs_do_the_same() {
-    // Generators, tasks, handlers and cleanup leave the interpreter's loop at places of their own.
+    // Generators, tasks, handlers and cleanup leave the interpreter's loop in different ways.
     let text = "gen fn numbers() {\n  defer { println(\"closed\") }\n  for n in 1 to 5 {\n    emit n\n  }\n}\n\
         pipeline test_all() {\n  for n in numbers() {\n    if n == 3 { break }\n    println(n)\n  }\n\
         let found = parallel each [3, 4] { n -> n * 2 }\n  println(found)\n\
@@ -94,7 +94,7 @@ fn replies_are_recorded_and_replayed_by_what_was_asked() {
     assert_eq!(kept.file_stem().unwrap().len(), 16);
     let text = std::fs::read_to_string(&kept).unwrap();
     assert!(text.contains("From the wire.") && !text.contains("secret"), "{text}");
-    // Nobody listens any more, and no key is set.
+    // There is no server and no key.
     let replayed = harn_in(home.path(), &["test", "--replay"]);
     assert_eq!(replayed.code, 0, "{replayed:?}");
     std::fs::write(&kept, "{\"txt\": 1}\n").unwrap();
@@ -124,7 +124,7 @@ fn replies_of_the_suite_are_recorded_and_replayed() {
     let recorded = run(&["--record"]);
     assert_eq!(recorded.code, 0, "{recorded:?}");
     assert!(asked.recv().unwrap().contains("hello"));
-    // Nobody listens any more, and no key is set.
+    // There is no server and no key.
     let replayed = harn_in(home.path(), &["test", "conformance", "--replay"]);
     assert_eq!(replayed.code, 0, "{replayed:?}");
 }
@@ -210,7 +210,7 @@ fn watching_runs_the_tests_again() {
     let mut told = BufReader::new(child.stderr.take().unwrap()).lines();
     let mut next = || told.next().unwrap().unwrap();
     assert!(next().starts_with("[watch] ended with 0, waiting for changes below "));
-    // The module lies beside the folder of the tests, in the project.
+    // The module is next to the test directory, in the project.
     std::fs::write(home.path().join("lib/n.harn"), "pub fn n() { 22 }\n").unwrap();
     assert_eq!(next(), "[watch] lib/n.harn changed");
     assert!(next().starts_with("[watch] ended with 1, waiting"));
@@ -268,7 +268,7 @@ fn programs_are_timed() {
     );
 }
 
-/// What `harn doctor` says of a folder: its exit code, its output, and status and detail of a check.
+/// The result of `harn doctor` in a directory: its exit code and output, and the status and detail of a check.
 struct Examined {
     ran: Ran,
     checks: Vec<serde_json::Value>,
@@ -303,7 +303,7 @@ fn what_is_missing_is_told() {
     let warning =
         "[harn] warning: the variable HARN_LLM_PROVDER has no effect: did you mean HARN_LLM_PROVIDER?\n";
     assert!(misspelt.ran.err.contains(warning), "{:?}", misspelt.ran);
-    // It looks, and leaves nothing behind.
+    // It is read-only.
     assert_eq!(std::fs::read_dir(plain.home.path()).unwrap().count(), 1);
     let key = [("HARN_LLM_PROVIDER", "openai"), ("OPENAI_API_KEY", "sk-very-secret-key")];
     let keyed = Examined::new(&[("harn.toml", "[package]\nname = \"p\"\n")], &key);
@@ -350,7 +350,7 @@ fn a_test_that_asks_a_model_is_told_what_to_do() {
     let ran = harn_in(home.path(), &["test"]);
     assert!(ran.out.contains("would make a real LLM request"), "{ran:?}");
     assert!(ran.out.contains("note: tests do not ask models: give the reply with `llm_mock`"), "{ran:?}");
-    // Who turned calls off does not want to hear how to turn them on.
+    // A user who disabled calls needs no hint how to enable them.
     let ran = with_env(home.path(), &["test"], &[("HARN_LLM_CALLS_DISABLED", "1")]);
     assert!(!ran.out.contains("note: tests do not ask models"), "{ran:?}");
 }

@@ -1,4 +1,4 @@
-//! `harn run --trace`, and the manifest of a program that is run from elsewhere.
+//! `harn run --trace`, and the manifest of a program that is run from another directory.
 
 use crate::common::{command, finish, folder, harn_in};
 
@@ -9,7 +9,7 @@ println(llm_call("x", nil, {provider: "mock"}).text)
 println(llm_call_safe("x", nil, {provider: "mock", model: "m"}).ok)
 "#;
 
-/// Without the times, which differ from run to run.
+/// Removes durations, which differ between runs.
 fn timeless(text: &str) -> String {
     let words = text.split(' ').collect::<Vec<_>>();
     let word = |(n, word): (usize, &&str)| {
@@ -33,10 +33,10 @@ fn the_summary_lists_calls_with_tokens_and_cost() {
         "─── LLM trace ───\n  #1: gpt-4o-mini | 1000 in + 500 out tokens | N ms\n  #2: m | failed: auth | N ms\n  \
          1 call (1 failed), 1500 tokens (1000in + 500out), N ms, ~$0.0004\n"
     );
-    // Nothing is said of a program without calls, and nothing is asked for without the option.
+    // A program without calls has no summary, and neither has a run without the option.
     assert_eq!(harn_in(folder.path(), &["run", "--trace", "b.harn"]).err, "");
     assert_eq!(harn_in(folder.path(), &["run", "a.harn"]).err, "");
-    // A program that fails has its summary, too.
+    // A program that fails has a summary, too.
     let failed = harn_in(folder.path(), &["run", "--trace", "c.harn"]);
     assert!(failed.code == 1 && failed.err.contains("─── LLM trace ───"), "{}", failed.shown());
 }
@@ -68,11 +68,11 @@ fn the_models_of_a_project_are_those_of_the_program_not_of_the_working_folder() 
         let ran = harn_in(&here, args);
         assert_eq!((ran.code, ran.out.as_str()), (0, "model-there\n"), "{}", ran.shown());
     }
-    // Code without a file belongs to the working folder.
+    // Code without a file belongs to the working directory.
     assert_eq!(harn_in(&here, &["run", "-e", show]).out, "model-here\n");
 }
 
-/// A loop with a tool, scripted.
+/// A scripted loop with a tool.
 const LOOP: &str = r#"
 let add = { args -> args.a + args.b }
 let tools = tool_define(tool_registry(), "add", "Adds", {parameters: {a: {type: "int"}, b: {type: "int"}}, handler: add})
@@ -98,7 +98,7 @@ fn events_tell_of_models_tools_and_hooks() {
     let seqs: Vec<u64> = all.iter().filter_map(|event| event["seq"].as_u64()).collect();
     assert_eq!(seqs, (1..=all.len() as u64).collect::<Vec<_>>(), "{}", ran.shown());
     let of = |kind: &str| all.iter().filter(|event| event["event_type"] == kind).collect::<Vec<_>>();
-    // What was printed before stands before it.
+    // Earlier output comes first.
     assert_eq!(
         (all[0]["event_type"].as_str(), all[0]["payload"].as_str()),
         (Some("stdout"), Some("asking "))
@@ -119,7 +119,7 @@ fn events_tell_of_models_tools_and_hooks() {
         assert!(kinds.contains(&kind), "{kind}: {kinds:?}");
     }
     assert!(of("transcript").iter().all(|event| event["payload"]["timestamp"].is_string()));
-    // Without the option nothing of it is told.
+    // Without the option there are no events.
     assert_eq!(harn_in(folder.path(), &["run", "a.harn"]).out, "asking done\n");
 }
 
@@ -129,7 +129,7 @@ fn a_durable_run_tells_the_same_and_its_replay_too() {
     let types = |out: &str| {
         let all = events(out).into_iter();
         all.map(|event| event["event_type"].as_str().unwrap_or_default().to_owned())
-            // What is printed leaves when the journal says so.
+            // Output is written when the journal allows it.
             .filter(|kind| kind != "stdout" && kind != "stderr")
             .collect::<Vec<_>>()
     };
@@ -138,7 +138,7 @@ fn a_durable_run_tells_the_same_and_its_replay_too() {
     assert_eq!(types(&durable.out), plain, "{}", durable.shown());
     let replay = harn_in(folder.path(), &["replay", "--json", "r"]);
     assert_eq!(types(&replay.out), plain, "{}", replay.shown());
-    // Nor does it matter to the journal whether somebody listens.
+    // The journal does not depend on the observer.
     assert_eq!(harn_in(folder.path(), &["replay", "r"]).out, "asking done\n");
     harn_in(folder.path(), &["run", "--durable", "--run-id", "s", "a.harn"]);
     let replay = harn_in(folder.path(), &["replay", "--json", "s"]);
@@ -172,7 +172,7 @@ fn a_profile_tells_where_the_time_went() {
         json["run_ms"].as_f64() > Some(0.0) && (json["total_ms"].as_f64().unwrap() - parts).abs() < 1e-6,
         "{json}"
     );
-    // A program that fails has its profile, too; a file that cannot be written is an error.
+    // A program that fails has a profile, too; a file that cannot be written is an error.
     let failed = harn_in(folder.path(), &["run", "--profile", "b.harn"]);
     assert!(
         failed.code == 1 && failed.err.contains("─── Profile ───") && !failed.err.contains("llm"),
@@ -215,7 +215,7 @@ fn go() { agent_loop("do it", "sys", {provider: "openai", model: "gpt-4o-mini", 
         ]
     );
     assert!(rows[5].starts_with("At most $0.0493"), "{}", ran.out);
-    // What is sent counts: thinking is a part of the reply.
+    // Estimates include thinking, which is part of the reply.
     let thinks = harn_in(folder.path(), &["run", "--explain-cost", "d.harn"]);
     assert!(thinks.out.contains("51024"), "{}", thinks.shown());
     let unknown = harn_in(folder.path(), &["run", "--explain-cost", "b.harn"]);

@@ -1,7 +1,7 @@
-//! Random trees of loops, sub-agents, workers, stages of workflows and daemons with random policies: nothing happens that a policy
-//! on the way forbids.
+//! Random trees of loops, sub-agents, workers, workflow stages and daemons with random policies: nothing happens that a
+//! policy of an ancestor forbids.
 //!
-//! What happened is read from the file system and from a server, which know nothing of policies.
+//! The effects are observed in the file system and by a server, which are independent of policies.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::common::{command, finish};
 
-/// A small generator of numbers; the same seed gives the same tree.
+/// A random number generator; the same seed produces the same tree.
 struct Dice(u64);
 
 impl Dice {
@@ -24,7 +24,7 @@ impl Dice {
     }
 }
 
-/// A server that notes which nodes have asked it.
+/// Starts a server that records the nodes that sent requests.
 fn recorder() -> (u16, Arc<Mutex<BTreeSet<usize>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -48,13 +48,13 @@ const KINDS: [&str; 7] = ["loop", "sub_agent", "background", "worker", "stage", 
 
 const LEVELS: [&str; 4] = ["read_only", "workspace_write", "process_exec", "network"];
 
-/// What a node of the tree is limited to; absent: not at all.
+/// The restrictions of a node; an absent one does not restrict.
 #[derive(Default)]
 struct Ceiling {
     level: Option<usize>,
     tools: Option<Vec<String>>,
     root: Option<&'static str>,
-    /// Tools that are denied, and by which option.
+    /// The denied tools, and the option that denies them.
     denied: Option<(&'static str, Vec<String>)>,
 }
 
@@ -65,7 +65,7 @@ struct Node {
     parent: Option<usize>,
 }
 
-/// The tools of a node: four that do something, and one for each child.
+/// Returns the tools of a node: four with effects, and one per child.
 fn names(node: &Node) -> Vec<String> {
     let own = ["write_a", "write_b", "start", "fetch"].map(str::to_owned);
     own.into_iter().chain(node.children.iter().map(|child| format!("child_{child}"))).collect()
@@ -103,7 +103,7 @@ fn grow(dice: &mut Dice) -> Vec<Node> {
     tree
 }
 
-/// Whether a node may use a tool of its own, which needs a level and, for files, a folder.
+/// Whether a node may use one of its tools, which needs a level and, for files, a directory.
 fn may(tree: &[Node], id: usize, tool: &str, level: usize, folder: Option<&str>) -> bool {
     let mut at = Some(id);
     while let Some(here) = at {
@@ -134,7 +134,7 @@ fn policy(ceiling: &Ceiling, place: &Path) -> String {
     format!("{{{}}}", fields.join(", "))
 }
 
-/// The option with the denied tools, if there is one, as it is called where it stands.
+/// Returns the option with the denied tools, if any, under its name in its context.
 fn denials(ceiling: &Ceiling) -> String {
     match &ceiling.denied {
         Some(("permissions", tools)) => format!("permissions: {{deny: {tools:?}}}"),
@@ -143,13 +143,13 @@ fn denials(ceiling: &Ceiling) -> String {
     }
 }
 
-/// The program of a tree: each node tries everything that it has a tool for.
+/// Returns the program of a tree, in which each node uses all its tools.
 fn program(tree: &[Node], place: &Path, port: u16) -> String {
     let at = |folder: &str, id: usize| {
         format!("{:?}", place.join(folder).join(id.to_string()).display().to_string())
     };
     let mut text = String::new();
-    // Children stand before their parents.
+    // Children are declared before their parents.
     for (id, node) in tree.iter().enumerate().rev() {
         let _ = writeln!(text, "var tools_{id} = tool_registry()");
         let mut add = |name: &str, body: &str| {
@@ -177,7 +177,7 @@ fn program(tree: &[Node], place: &Path, port: u16) -> String {
             |all: &[&str]| all.iter().filter(|f| !f.is_empty()).copied().collect::<Vec<_>>().join(", ");
         let limits = fields(&[&format!("policy: {policy}"), &denied]);
         let options = format!("provider: \"mock\", tools: tools_{id}");
-        // Permissions of a stage are an option of its model, approvals one of the node.
+        // Permissions of a stage are an option of its model; approvals are an option of the node.
         let (of_model, of_node) =
             if denied.starts_with("permissions") { (denied.as_str(), "") } else { ("", denied.as_str()) };
         let model = fields(&["provider: \"mock\"", "max_iterations: 2", of_model]);
@@ -249,7 +249,7 @@ fn no_effect_that_a_policy_on_its_path_forbids() {
             }
         }
     }
-    // A tree in which nothing runs would show nothing: every kind of node has done something, and so has every tool.
+    // A tree without effects would prove nothing: every kind of node and every tool must have had effects.
     let enough = |of: &std::collections::BTreeMap<&str, usize>| of.values().all(|count| *count >= 4);
     assert!(done.len() == KINDS.len() && enough(&done), "{done:?}");
     assert!(did.len() == 4 && enough(&did) && held_back >= 300, "{did:?}, {held_back} forbidden ones");

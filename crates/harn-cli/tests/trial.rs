@@ -1,8 +1,8 @@
-//! The first day of a newcomer from Python: each line that was tried has its answer.
+//! Typical first programs of a Python developer: each has a helpful result.
 
 use crate::common::{folder, harn_in};
 
-/// A row of the table: a program, and what it prints or what its error says.
+/// A row of the table: a program, and its output or error.
 struct Row {
     program: String,
     printed: Option<String>,
@@ -36,7 +36,7 @@ fn each_line_of_the_first_day_has_its_answer() {
             (None, Some(told)) => ran.err.contains(told.as_str()),
             _ => false,
         };
-        // A message stays short, whatever text the call was given.
+        // A message is short, however long the arguments of the call are.
         let is_short = ran.err.lines().all(|line| line.len() < 600);
         seen += 1;
         if !is_right || !is_short {

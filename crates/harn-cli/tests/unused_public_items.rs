@@ -1,9 +1,9 @@
-//! Public items of the library crates that nothing outside of their crate uses.
+//! Public items of the library crates that are not used outside of their crate.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-/// Public items that no other crate names: crate, name and the reason to keep them public.
+/// Public items that no other crate uses: crate, name and the reason to keep them public.
 const UNUSED: &[(&str, &str, &str)] = &[
     ("harn-derive", "derive_options", "the derive is used by its name, `Options`"),
     ("harn-llm", "llm_call_streaming", "a Rust program shows replies while they arrive"),
@@ -14,13 +14,13 @@ const UNUSED: &[(&str, &str, &str)] = &[
     ("harn-system", "with_readonly", "tests of a Rust program need a read-only file"),
 ];
 
-/// The words of a source.
+/// Returns the identifiers of a source.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
 
-/// The name of the public function, constant or static that a line declares. Types are left out: a crate that gets one from a
-/// function or field need not name it.
+/// Returns the name of the public function, constant or static that a line declares. Types are excluded: a crate that
+/// receives one from a function or field need not name it.
 fn public_item(line: &str) -> Option<&str> {
     let mut rest = line.trim_start().strip_prefix("pub ")?;
     loop {
@@ -28,7 +28,7 @@ fn public_item(line: &str) -> Option<&str> {
         let name = || words(behind).next().filter(|name| behind.starts_with(name) && *name != "_");
         match word {
             "fn" | "static" => return name(),
-            // `const fn` goes on, `const NAME` is the item.
+            // `const fn` continues, `const NAME` is the item.
             "const"
                 if behind
                     .split_once([' ', ':'])
@@ -42,7 +42,7 @@ fn public_item(line: &str) -> Option<&str> {
     }
 }
 
-/// The code in a source that runs outside of its crate: examples in the documentation and bodies of macros.
+/// Returns the code of a source that runs outside of its crate: documentation examples and macro bodies.
 fn code_for_others(text: &str) -> String {
     let mut out = String::new();
     let (mut example, mut makes) = (false, false);
@@ -68,12 +68,12 @@ fn code_for_others(text: &str) -> String {
     out
 }
 
-/// The public items of the library crates that no other crate, test, bench, example, macro or README names.
+/// Returns the public items of the library crates that no other crate, test, bench, example, macro or README uses.
 fn unused_items(root: &Path) -> BTreeSet<(String, String)> {
     let mut folders: Vec<PathBuf> =
         ["crates", "python", "benches", "editors", "fuzz"].iter().map(|name| root.join(name)).collect();
     let mut items = BTreeSet::new();
-    // Each text with the library whose source it is, if it is one.
+    // Each source with its library crate, if it belongs to one.
     let mut texts: Vec<(Option<String>, String)> = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! Wrong usage: exit code 2, and a text that says what to do.
+//! Usage errors: exit code 2, and a message that explains what to do.
 
 use crate::common::{command, finish, folder, harn, harn_in};
 
@@ -155,7 +155,7 @@ fn slips_are_told_when_a_program_is_submitted() {
         assert!(ran.err.contains(told), "{}", ran.shown());
         assert!(!folder.path().join(".harn").exists(), "{option:?}");
     }
-    // The help does not offer what is rejected.
+    // The help does not list options that are rejected.
     let help = harn_in(folder.path(), &["submit", "--help"]).out;
     assert!(help.contains("--run-id"), "{help}");
     for option in ["--explain-cost", "--durable", "--quiet"] {

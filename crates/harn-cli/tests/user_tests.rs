@@ -14,7 +14,7 @@ fn project(files: &[(&str, &str)]) -> tempfile::TempDir {
     folder
 }
 
-/// A run with all times taken out.
+/// Runs tests and removes all durations from the result.
 fn run(folder: &Path, args: &[&str]) -> Ran {
     let mut ran = harn_in(folder, args);
     let times = regex::Regex::new(r"\d+ ms").unwrap();
@@ -194,7 +194,8 @@ fn a_function_marked_as_a_test_is_told() {
     );
 }
 
-/// What keeps a file from running is told with its first test; what a test runs into is told by its error alone.
+/// An error that prevents a file from running is reported with its first test; an error during a test is reported only
+/// by that test.
 #[test]
 fn an_error_of_a_file_is_told_once() {
     let wrong = "fn f(a: int) { a }\npipeline test_a() { f(1) }\npipeline test_b() { f(\"x\") }\n";

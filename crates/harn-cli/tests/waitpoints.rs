@@ -143,6 +143,6 @@ fn programs_that_share_an_event_log_share_waitpoints() {
     assert_eq!(String::from_utf8_lossy(&out.stdout), "[[1, 2], other]\n");
     let twice = finish(shared("complete.harn"), b"");
     assert!(twice.code == 1 && twice.err.contains("is completed already"), "{}", twice.shown());
-    // Who comes later finds it completed.
+    // A later process finds it completed.
     assert_eq!(finish(shared("wait.harn"), b"").out, "[[1, 2], other]\n");
 }

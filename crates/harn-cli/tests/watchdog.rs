@@ -1,8 +1,9 @@
-//! Whatever a builtin or a method is given, it answers or throws: no hang, no panic, no abort, no memory beyond the limit.
+//! Every builtin and method returns or throws for any input: no hang, no panic, no abort, no memory beyond the limit.
 //!
 //! Each is called with hostile arguments under a deadline and a memory limit, and in loops with large arguments. The
-//! programs run in a scratch directory, with a home, a configuration and an environment of their own. The tests try a sample of the
-//! operations; `make watchdog N=40` tries all of them, N times with random arguments, and more than 10 also with each argument alone.
+//! programs run in a scratch directory with a separate home, configuration and environment. The tests try a sample of
+//! the operations; `make watchdog N=40` tries all of them, N times with random arguments, and with more than 10 also
+//! with each argument alone.
 
 #![cfg(unix)]
 
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::common;
 
-/// Data that is small and endless to walk, deep, long, huge, extreme, odd.
+/// Values that are small and cyclic, nested, long, huge, extreme or unusual.
 const POOL: &str = r#"
 var shared = ["x"]
 var twin = ["x"]
@@ -35,7 +36,7 @@ let pool = [
 let mild = ["a", "[a-z]*", 2, 1000, ["a", 1], {a: 1}, { x -> [x] }, 1 to 1000000000000, text, many, shared, deep]
 "#;
 
-/// Calls `f(args)` with all kinds of lists of arguments. It prints where it is, for the message of a failure.
+/// Calls `f(args)` with argument lists of all kinds. It prints its position for the failure message.
 const DRIVER: &str = r#"
 let rng = rng_seed(SEED)
 fn attempt(name, f, args) {
@@ -63,7 +64,7 @@ fn drive(name, f, receivers) {
 }
 "#;
 
-/// Large arguments, and a task that counts its turns: 50 MB and 2,000,000 items when ITEMS is that.
+/// Large arguments, and a task that counts its turns: 50 MB and 2,000,000 items for that value of ITEMS.
 const LARGE: &str = r#"
 let text = "ab,c\n".repeat(ITEMS * 5)
 let raw = bytes_from_string(text)
@@ -86,8 +87,8 @@ let ticker = spawn {
 }
 "#;
 
-/// Calls `f(args)` in a loop that ends by its deadline, or by the first call that fails. Processor time is measured where
-/// the system tells it, because other processes do not change it.
+/// Calls `f(args)` in a loop until its deadline or the first failed call. Processor time is measured where it is
+/// available, because other processes do not affect it.
 const SPINNER: &str = r#"
 fn processor_ms() {
   if !file_exists("/proc/self/stat") { return monotonic_ms() }
@@ -121,16 +122,17 @@ fn drive(name, f, receivers) {
 }
 "#;
 
-/// End or restart the program, reach outside of it by design, or take the standard error that tells where the driver is.
+/// These builtins end or restart the program, leave it by design, or capture the standard error that reports the
+/// progress.
 const SKIPPED: [&str; 4] = ["exit", "continue_as_new", "host_call", "capture_stderr_start"];
 
-/// Calls in a program of its own.
+/// The calls of one program.
 struct Batch {
     calls: String,
 }
 
-/// Calls of every `step`th builtin, and method of the types that have receivers, in up to `count` programs, each of which
-/// makes the data once.
+/// Returns the calls of every `step`th builtin, and of the methods of types with receivers, in up to `count` programs,
+/// each of which creates the data once.
 fn batches(receivers: impl Fn(&str) -> Option<&'static str>, step: usize, count: usize) -> Vec<Batch> {
     let vm = harn_runtime::vm_builder(std::rc::Rc::new(harn_system::Memory::new())).build();
     let mut lines = Vec::new();
@@ -177,16 +179,16 @@ fn large(type_name: &str) -> Option<&'static str> {
     })
 }
 
-/// A program that was run in a folder and an environment of its own.
+/// A program that was run in its own directory and environment.
 pub(crate) struct Driven {
     pub(crate) folder: tempfile::TempDir,
-    /// The end of what it wrote to standard error.
+    /// The end of its standard error.
     pub(crate) said: String,
-    /// How it ended; nothing if it had to be killed.
+    /// How it ended; `None` if it had to be killed.
     pub(crate) status: Option<ExitStatus>,
 }
 
-/// Runs a program with so much memory for so long at most.
+/// Runs a program with a memory limit and a time limit.
 pub(crate) fn driven(program: &str, memory: &str, time: Duration) -> Driven {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("main.harn"), program).unwrap();
@@ -227,12 +229,12 @@ pub(crate) fn driven(program: &str, memory: &str, time: Duration) -> Driven {
 }
 
 impl Batch {
-    /// The failures of a program that makes the calls after `prelude`, one per line.
+    /// Returns the failures of a program that makes the calls after `prelude`, one per line.
     fn run(&self, prelude: &str, memory: &str, time_per_call: u64) -> Option<String> {
-        // What the end of the program would cancel is told on standard error.
+        // Operations that the end of the program would cancel are reported on standard error.
         let end = if prelude.contains("let ticker") { "cancel(ticker)\n" } else { "" };
         let program = format!("{prelude}{}\n{end}eprintln(\"all done\")\n", self.calls);
-        // Only a hang takes as long: each call may take its deadline, and leave deep data by a long way.
+        // Only a hang takes this long: each call may reach its deadline, and slowly release nested data.
         let time = 60 + self.calls.matches("drive(").count() as u64 * time_per_call;
         let Driven { folder, said, status } = driven(&program, memory, Duration::from_secs(time));
         let mut message = std::fs::read_to_string(folder.path().join("failures")).unwrap_or_default();
@@ -244,7 +246,7 @@ impl Batch {
     }
 }
 
-/// The rounds of `make watchdog`, which tries all operations at full size. Other runs try a few.
+/// Returns the rounds of `make watchdog`, which tries all operations at full size. Other runs try some.
 fn rounds() -> Option<u64> {
     std::env::var("HARN_WATCHDOG").ok().map(|rounds| rounds.parse().expect("a number of rounds"))
 }
@@ -261,8 +263,8 @@ fn nothing_is_deaf_or_dead() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// A deadline ends a loop of long calls, and other tasks get their turns in between: within a second with 50 MB and 2,000,000
-/// items in the release build of `make watchdog`. Other runs have less data and more time; `bulk_work` in harn-runtime
+/// A deadline ends a loop of long calls, and other tasks run in between: within a second with 50 MB and 2,000,000 items
+/// in the release build of `make watchdog`. Other runs have less data and more time; `bulk_work` in harn-runtime
 /// measures single calls.
 #[test]
 fn deadlines_end_loops_of_large_calls() {

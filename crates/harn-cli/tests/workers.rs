@@ -1,4 +1,4 @@
-//! Workers on one store: what is submitted runs once, whoever is killed or stopped meanwhile.
+//! Several workers on one store: each submitted run executes once, whichever processes are killed or stopped.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -20,7 +20,7 @@ fn runs(folder: &Path) -> Vec<Value> {
     data["data"]["runs"].as_array().cloned().unwrap_or_default()
 }
 
-/// Waits until something holds of a folder. Looking must not take the processor from those that are waited for.
+/// Waits until a condition is true. The checks must not take processor time from the processes that are waited for.
 fn until(what: &str, holds: impl Fn() -> bool) {
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_secs(300) {
@@ -37,7 +37,7 @@ fn worker(folder: &Path) -> Child {
     worker_with(folder, "1s")
 }
 
-/// A worker that holds runs for so long.
+/// Starts a worker with this lease time.
 fn worker_with(folder: &Path, lease: &str) -> Child {
     worker_command(lease).current_dir(folder).spawn().unwrap()
 }
@@ -66,7 +66,7 @@ fn what_is_submitted_runs_with_its_arguments() {
     let later: Value = serde_json::from_str(&later.out).unwrap();
     assert_eq!(later["data"]["id"], "later");
     assert_eq!(shown_of(path, "one")["status"], "queued");
-    // What it was submitted with runs, whatever becomes of the file.
+    // The submitted source runs, even if the file changes.
     std::fs::write(path.join("main.harn"), "println(\"changed\")\n").unwrap();
     let ran = drain(path);
     assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{}", ran.shown());
@@ -143,7 +143,7 @@ fn a_run_that_takes_longer_to_start_than_its_lease_is_started_once() {
     assert_eq!(shown_of(path, "r")["starts"], 1);
 }
 
-/// Kills the processes that work on runs of a folder; how many there were.
+/// Kills the processes that execute runs of a directory. Returns their number.
 fn kill_runs(folder: &Path) -> usize {
     let folder = folder.canonicalize().unwrap();
     let mut killed = 0;
@@ -158,7 +158,7 @@ fn kill_runs(folder: &Path) -> usize {
     killed
 }
 
-/// Sends a signal to a process, if it is still there.
+/// Sends a signal to a process, if it still exists.
 fn signal(pid: &str, signal: &str) {
     let _ = Command::new("kill").args([&format!("-{signal}"), pid]).stderr(Stdio::null()).status();
 }
@@ -175,10 +175,10 @@ fn two_workers_share_a_database_and_one_that_is_killed_loses_nothing() {
     share(&format!("[store]\nurl = \"{url}\"\n"));
 }
 
-/// Two workers and a store, as the manifest names it.
+/// Two workers with the store of the manifest.
 fn share(manifest: &str) {
     let wanted: usize = std::env::var("HARN_RUNS").ok().and_then(|n| n.parse().ok()).unwrap_or(12);
-    // A file for each: an append in doubt looks at the length, which nobody else must change.
+    // One file per run: an append in doubt checks the length, so no other process may change it.
     let program = r#"
         let log = "log-${argv[0]}.txt"
         println("begins")
@@ -203,7 +203,7 @@ fn share(manifest: &str) {
         let which = chance.below(2) as usize;
         two[which].kill().unwrap();
         two[which].wait().unwrap();
-        // Now and then the processes of the runs are killed as well; else they end their runs without a worker.
+        // In some rounds the processes of the runs are killed as well; otherwise they end their runs without a worker.
         killed += if round == 0 || chance.below(2) == 0 { kill_runs(path) } else { 0 };
         two[which] = worker(path);
     }
@@ -234,7 +234,7 @@ fn a_process_that_was_stopped_cannot_write_over_its_successor_in_a_database() {
     stop(&format!("[store]\nurl = \"{url}\"\n"));
 }
 
-/// A process that is stopped, and its successor, with a store as the manifest names it.
+/// A suspended process and its successor, with the store of the manifest.
 #[cfg(unix)]
 fn stop(manifest: &str) {
     let program = "append_file(\"pids.txt\", shell(\"echo $PPID\").stdout)\nwhile !file_exists(\"go\") { sleep(20) }\nappend_file(\"log.txt\", \"end\\n\")\n";
@@ -248,8 +248,8 @@ fn stop(manifest: &str) {
     until("the run has begun", || pids().ends_with('\n'));
     let pid = pids().trim().to_owned();
     let both = [pid.clone(), first.id().to_string()];
-    // Its lease runs out, and another worker takes the run over from its journal. What is stopped while it writes keeps
-    // everybody from the database: then it goes on for a moment.
+    // Its lease expires, and another worker takes over the run from its journal. A process that is suspended during a
+    // write blocks the database for all others, so it is resumed briefly.
     let mut second = worker(path);
     let woken = std::cell::Cell::new(None::<Instant>);
     until("the run is taken over", || {
@@ -264,7 +264,7 @@ fn stop(manifest: &str) {
     std::fs::write(path.join("go"), "").unwrap();
     until("the run has ended", || shown_of(path, "r")["status"] == "completed");
     let entries = shown_of(path, "r")["entries"].clone();
-    // The first one wakes up: what it does is refused, and nothing changes.
+    // The first process wakes up: its writes are rejected, and nothing changes.
     signal(&pid, "CONT");
     signal(&first.id().to_string(), "CONT");
     until("its write is refused", || said().contains("is no longer valid"));

@@ -1,15 +1,15 @@
-//! No program with a mistake is silently wrong: the programs of wrong_programs.txt.
+//! Every mistake is reported: the programs of wrong_programs.txt.
 
 use std::collections::BTreeSet;
 
 use crate::common::{folder, harn_in};
 
-/// How many of the programs `harn check` has to find without running them.
+/// Minimum number of programs whose mistake `harn check` finds without running them.
 const BY_CHECK: usize = 75;
 
 struct Wrong {
     name: &'static str,
-    /// The mistake shows only when the program runs.
+    /// The mistake is only visible at run time.
     shows_late: bool,
     file: String,
     text: &'static str,
