@@ -15,7 +15,7 @@ struct Row {
     program: String,
     /// The arguments of each command, and its messages.
     expected: Vec<(Vec<String>, Vec<String>)>,
-    /// `check` and `run` have different messages, because two specifications require them.
+    /// Whether `check` and `run` report different messages, as two rules require.
     has_two_texts: bool,
 }
 

@@ -207,7 +207,7 @@ fn a_network_that_delays_and_drops() {
     });
 }
 
-/// An in-memory file system with a size limit.
+/// An in-memory file system with a size limit, if the user may mount one.
 struct Mount(tempfile::TempDir);
 
 impl Mount {

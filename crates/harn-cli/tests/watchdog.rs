@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use crate::common;
 
-/// Values that are small and cyclic, nested, long, huge, extreme or unusual.
+/// Values that share structure and are exponentially large to traverse, and values that are nested, long, huge, extreme
+/// or unusual.
 const POOL: &str = r#"
 var shared = ["x"]
 var twin = ["x"]

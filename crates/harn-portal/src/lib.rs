@@ -1,7 +1,7 @@
 //! The portal: a local web page about the records of runs.
 //!
-//! The page consists of three files that are part of the binary; its data comes from a small JSON API. The portal
-//! writes nothing except launched programs, and caches only the rows of records that have not changed.
+//! The files of the page are embedded in the binary; its data comes from a small JSON API. The portal writes only the
+//! files of launched programs, and caches only the rows of records that have not changed.
 //!
 //! | File | Content |
 //! | --- | --- |

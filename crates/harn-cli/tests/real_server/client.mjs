@@ -1,4 +1,5 @@
-// A client of the official TypeScript SDK: `node client.mjs HARN PROGRAM` over pipes, `node client.mjs URL` over HTTP.
+// A client built with the official TypeScript SDK: `node client.mjs HARN PROGRAM` over pipes, `node client.mjs URL`
+// over HTTP.
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 
