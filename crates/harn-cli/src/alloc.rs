@@ -72,8 +72,9 @@ unsafe fn in_huge_pages(at: *mut u8, size: usize) -> *mut u8 {
     const PAGE: usize = 4096;
     if size >= HUGE && !at.is_null() {
         // The advice covers the whole mapping. For a part of it, the kernel would split the mapping and the allocator
-        // could no longer grow it in place. SAFETY: the block belongs to the system allocator. The advice does not
-        // change the contents of memory, and the kernel rejects a range that does not start at a page boundary.
+        // could no longer grow it in place.
+        // SAFETY: the block belongs to the system allocator. The advice does not change the contents of memory, and the
+        // kernel rejects a range that does not start at a page boundary.
         unsafe {
             let end = at.add(libc::malloc_usable_size(at.cast()));
             let start = at.map_addr(|address| address & !(PAGE - 1));
@@ -156,8 +157,9 @@ impl Counting {
             // SAFETY: the caller upholds the contract, and the block came from the system allocator.
             return unsafe { System.realloc(at, layout, size) };
         }
-        // Moves the block from one allocator to the other. SAFETY: by contract, `size` with the same alignment is a
-        // valid layout, and both blocks have room for the copied bytes.
+        // Moves the block from one allocator to the other.
+        // SAFETY: by contract, `size` with the same alignment is a valid layout, and both blocks have room for the
+        // copied bytes.
         unsafe {
             let new = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
             if !new.is_null() {

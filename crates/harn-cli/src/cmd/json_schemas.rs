@@ -1,4 +1,4 @@
-//! `harn --json-schemas`: lists the commands with JSON output, and its versions.
+//! `harn --json-schemas`: lists the commands with JSON output, and the version of that output.
 
 use clap::CommandFactory;
 use harn_value::{Data as Value, json};

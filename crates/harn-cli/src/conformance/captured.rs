@@ -241,14 +241,14 @@ impl Case<'_> {
                 }
             };
             let warn = |problem: &Problem| {
-                // Certain failures are reported by `harn check`; here the case shows the failure itself.
+                // A finding that is certain to fail is not repeated as a warning: the case shows the failure itself.
                 if generation.number == 1 && !harn_check::is_certain(problem.diagnostic.code) {
                     warnings.borrow_mut().push_str(&format!("warning: {}\n", problem.diagnostic.message));
                 }
             };
             let end = program::run(&program, options, system, warn, |interrupt| (self.ready)(&interrupt));
             if let Some(journal) = &first {
-                // The output counts as written once all entries that led to it are persisted.
+                // The output is complete only after all entries that led to it are persisted.
                 journal.settle().map_err(|stop| stop.to_string())?;
             }
             match end {
