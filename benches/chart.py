@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 
 from run import NOT_IN_LUA_MEAN
 
-# Programs that say most to somebody who has never seen the list, in the order of the picture.
+# The most informative programs for new readers, in the order of the picture.
 SHOWN = ["calls", "loop", "sieve", "nbody", "dict", "word_count", "strings", "split_join", "regex_lines", "sort_key",
          "objects", "enums", "closures", "generators", "pipeline", "json_text", "parallel", "spawn_all"]
 LABELS = {"calls": "recursive calls", "loop": "integer loop", "nbody": "float physics", "dict": "dictionary",
@@ -23,7 +23,7 @@ LABELS = {"calls": "recursive calls", "loop": "integer loop", "nbody": "float ph
 LANGUAGES = [("lua", "Lua 5.4", "#2f6f9f"), ("python", "CPython", "#c8862b")]
 
 LEFT, BAR, ROW, TOP = 170, 420, 26, 78
-# The right end of the scale: longer bars are cut and say how long they are.
+# The right end of the scale. Longer bars are truncated and labelled with their length.
 SCALE = 1.5
 
 

@@ -29,7 +29,8 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 
-# Name, size for Harn, Lua and Python alike, what it exercises. Sizes give 0.1 to 1 s in Lua, so that start-up is a small part.
+# Name, size for Harn, Lua and Python, and the exercised feature. Sizes result in 0.1 to 1 s in Lua, so that startup is
+# negligible.
 PROGRAMS = [
     ("calls", 150, "recursive calls"),
     ("loop", 40_000_000, "integer loop"),
@@ -64,7 +65,7 @@ PROGRAMS = [
     ("nested_fields", 5_000_000, "updates of nested fields"),
     ("objects", 1_000_000, "small structs"),
     ("int_keys", 10_000_000, "a dict with ints as keys"),
-    # Twice as many leave the caches of most processors: then the memory is measured, in all three languages.
+    # Twice this size exceeds the caches of most processors, and the memory would be measured in all three languages.
     ("dict_remove", 150_000, "filling and emptying a dict"),
     ("dict_spread", 100_000, "a dict that grows by spreading"),
     ("set_add", 5_000_000, "filling a set"),
@@ -79,21 +80,21 @@ PROGRAMS = [
     ("ping_pong", 200_000, "messages forth and back"),
 ]
 
-# Programs with a file of so many lines as N says, whose path is their second argument.
+# Programs that read a file of N lines, whose path is their second argument.
 READS_LINES = {"read_lines", "word_count"}
 
-# The work is not in proportion to N.
+# The work is not proportional to N.
 NO_GROWTH = {
     "matrix": "the work is the cube of N",
 }
 
-# Lua's library has no JSON: its program carries one written in Lua, while the other two have theirs
-# in C or Rust. The ratio is printed, but it is left out of the mean against Lua.
+# Lua's library has no JSON: its program contains a parser written in Lua, while the other two use C or Rust. The ratio
+# is printed but excluded from the mean against Lua.
 NOT_IN_LUA_MEAN = {"json_text"}
 
 SUFFIX = {"harn": ".harn", "lua": ".lua", "python": ".py"}
 
-# A program may grow a little faster than its N: caches fill, and sorting is N log N.
+# A program may grow slightly faster than its N: caches fill, and sorting is N log N.
 GROWTH_LIMIT = 2.3
 
 TARGETS = {
@@ -128,7 +129,7 @@ def commands(harn):
         lua = shutil.which("lua") if "Lua 5.4" in version else None
     if lua:
         found["lua"] = [lua]
-    # The interpreter itself, not a launcher script that might stand in front of it.
+    # The interpreter itself, not a launcher script in front of it.
     found["python"] = [sys.executable, "-S"]
     return found
 
@@ -184,8 +185,8 @@ def run_once(command, limit_s):
     return usage.ru_utime + usage.ru_stime, text
 
 
-# A program that seems too slow, or to grow too fast, is measured so many rounds more, in all languages: other work on the
-# machine makes times longer, never shorter, so the best of many rounds is the one to believe.
+# Number of additional rounds, in all languages, for a program that seems too slow or to grow too fast. Other work on
+# the machine only makes times longer, so the best of many rounds is the most reliable.
 MORE_ROUNDS = 8
 
 

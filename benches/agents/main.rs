@@ -1,9 +1,10 @@
-//! What agent loops cost: CPU and memory of long ones, wall time and memory of many at once, connections of calls in a row.
+//! The cost of agent loops: CPU time and memory of long loops, elapsed time and memory of many concurrent loops, and
+//! connections of consecutive calls.
 //!
-//! `make bench-agents` builds `harn`, starts a model server on this machine and runs small programs against it, each in a
-//! process of its own, whose CPU time and peak memory the kernel reports. The server is part of this process; its own
-//! time is not counted. `cargo bench -p harn-cli --bench agents -- turns` runs one group: `turns`, `crowd`, `waiting`,
-//! `row` (of connections), `pieces` (of a stream), `kept` (what stays behind), `daemons`, `children`, `stages`.
+//! `make bench-agents` builds `harn`, starts a local model server and runs small programs against it, each in its own
+//! process, whose CPU time and peak memory the kernel reports. The server is part of this process; its own time is not
+//! counted. `cargo bench -p harn-cli --bench agents -- turns` runs one group: `turns`, `crowd`, `waiting`, `row`
+//! (connections), `pieces` (of a stream), `kept` (leaked memory), `daemons`, `children`, `stages`.
 #![allow(clippy::unwrap_used, reason = "a bench may stop at the first thing that is wrong")]
 
 mod program;
@@ -14,7 +15,7 @@ use std::time::Duration;
 use program::{Cost, run};
 use server::Server;
 
-/// Where a loop's replies come from.
+/// The source of a loop's replies.
 #[derive(Clone, Copy, PartialEq)]
 enum Answers {
     Http,
@@ -62,8 +63,8 @@ fn kib(bytes: u64) -> f64 {
     bytes as f64 / 1024.0
 }
 
-/// One loop of many turns. The bytes of all its requests grow with the square of the turns whatever a client does: what
-/// the same bytes cost when they are only posted stands beside it.
+/// One loop of many turns. The total size of all its requests grows with the square of the turns for any client, so the
+/// cost of only posting the same bytes is printed for comparison.
 fn turns(server: &Server) {
     println!("one loop, a tool call in every turn          (CPU seconds, peak MiB)");
     println!(
@@ -99,7 +100,7 @@ fn turns(server: &Server) {
     );
 }
 
-/// Many loops at once: every reply takes 200 ms, five turns each.
+/// Many concurrent loops of five turns each, with a delay of 200 ms per reply.
 fn crowd(server: &Server) {
     println!("\nloops at once, five turns each, 200 ms a reply");
     println!("{:>6} {:>9} {:>9} {:>9} {:>9}", "loops", "wall s", "of ideal", "CPU s", "peak MiB");
@@ -116,7 +117,7 @@ fn crowd(server: &Server) {
     }
 }
 
-/// What a loop holds while it waits for its first reply.
+/// The memory of a loop that waits for its first reply.
 fn waiting(server: &Server) {
     println!("\nmemory of a loop that waits, 1,000 at once");
     println!("{:>20} {:>12} {:>12} {:>8}", "loop", "KiB each", "KiB sent", "times");
@@ -135,7 +136,7 @@ fn waiting(server: &Server) {
     }
 }
 
-/// Connections that calls in a row need.
+/// The number of connections of consecutive calls.
 fn row(server: &Server) {
     println!("\nconnections of twenty calls in a row");
     server.reply_after(Duration::ZERO);
@@ -146,11 +147,11 @@ fn row(server: &Server) {
     }
 }
 
-/// A streamed reply of the mock, and the start of a program that does nothing else.
+/// A streamed reply of the mock, compared with a program that only starts.
 fn pieces(server: &Server) {
     println!("\na stream of many pieces on the mock");
     println!("{:>8} {:>10} {:>12} {:>10}", "pieces", "CPU ms", "over start", "peak MiB");
-    // The kernel counts CPU in small steps: the least of some runs is close to what one costs.
+    // The kernel measures CPU time in coarse steps, so the minimum of several runs is used.
     let least = |count: u32| {
         let runs = (0..12).map(|_| run(server, &program::pieces(count)));
         runs.min_by(|a, b| a.cpu.total_cmp(&b.cpu)).unwrap()
@@ -167,7 +168,7 @@ fn pieces(server: &Server) {
     }
 }
 
-/// What a process keeps of loops that are over.
+/// The memory that a process retains after loops have ended.
 fn kept(server: &Server) {
     println!("\nloops one after another, ten turns each");
     println!("{:>8} {:>10} {:>10} {:>14}", "loops", "CPU s", "peak MiB", "bytes a turn");
@@ -182,7 +183,7 @@ fn kept(server: &Server) {
     }
 }
 
-/// Daemons that wait for events, and how fast one hears of an event.
+/// The cost of idle daemons, and the latency of an event.
 fn daemons(server: &Server) {
     println!("\ndaemons at rest in one process");
     println!("{:>8} {:>9} {:>18}", "daemons", "KiB each", "CPU ms a second");
@@ -202,7 +203,7 @@ fn daemons(server: &Server) {
     }
 }
 
-/// Sub-agents that one tool of one loop starts, fifty at once.
+/// Sub-agents that one tool of one loop starts, fifty at a time.
 fn children(server: &Server) {
     println!("\nsub-agents under one parent");
     println!("{:>10} {:>8} {:>8} {:>10}", "sub-agents", "CPU s", "ms each", "peak MiB");
@@ -217,7 +218,7 @@ fn children(server: &Server) {
     }
 }
 
-/// A workflow of one stage after another, each of which sees what the last one made.
+/// A workflow of consecutive stages, each of which receives the result of the previous one.
 fn stages(server: &Server) {
     println!("\na workflow of stages in a row");
     println!("{:>8} {:>8} {:>8} {:>10}", "stages", "CPU s", "ms each", "peak MiB");

@@ -1,4 +1,4 @@
-//! The programs that are measured, and how: each runs in a process of its own.
+//! The measured programs. Each runs in its own process.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 use super::Answers;
 use super::server::{Server, post};
 
-/// What a process took.
+/// The resource usage of a process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
-    /// Seconds of CPU, in the program and in the kernel for it.
+    /// User and system CPU time in seconds.
     pub(crate) cpu: f64,
-    /// Seconds from start to end.
+    /// Elapsed time in seconds.
     pub(crate) wall: f64,
-    /// Most bytes that were resident.
+    /// Peak resident memory in bytes.
     pub(crate) peak: u64,
 }
 
-/// What is run.
+/// A measured program.
 pub(crate) enum Program {
     /// A script for `harn run`.
     Harn(String),
-    /// This program, posting so many requests of so many bytes in all.
+    /// This executable, which posts a number of requests with a total number of bytes.
     Posts(u64, u64),
 }
 
@@ -65,8 +65,8 @@ pub(crate) fn run(server: &Server, program: &Program) -> Cost {
     Cost { cpu: cpu_of_children() - before, wall: started.elapsed().as_secs_f64(), peak }
 }
 
-/// Most bytes of a running process that were resident so far. (What the kernel reports at its end counts the memory of
-/// the process that started it, too.)
+/// Returns the peak resident memory of a running process in bytes. (The value that the kernel reports at its end
+/// includes the memory of the parent process.)
 fn peak_of(id: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -74,9 +74,9 @@ fn peak_of(id: u32) -> Option<u64> {
     Some(kib << 10)
 }
 
-/// Seconds of CPU of all processes that were started and are over.
+/// Returns the CPU seconds of all ended child processes.
 fn cpu_of_children() -> f64 {
-    // SAFETY: the kernel fills the struct, which is plain numbers; all zeros are a valid value of it.
+    // SAFETY: the kernel fills the struct of integers, for which all zeros are a valid value.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         assert_eq!(libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage), 0);
@@ -90,11 +90,11 @@ fn cpu_of_this_thread() -> f64 {
     text.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9
 }
 
-/// The options of a loop that asks the server.
+/// The options of a loop that calls the server.
 const ASKING: &str =
     r#"provider: "local", model: "gpt-4o", tool_format: "native", llm_retries: 0, timeout: 600"#;
 
-/// What the tool of a long loop gives: about 700 bytes.
+/// The result of the tool of a long loop: about 700 bytes.
 const LOOK: &str = r#"
 let line = "What is seen there, as one line of some length that a tool might well give. "
 let sight = line.repeat(8)
@@ -105,7 +105,7 @@ fn look(tools) {
 }
 "#;
 
-/// A loop of so many turns, each with a call of a tool.
+/// Returns a program with a loop of `turns` turns, each with one tool call.
 pub(crate) fn long_loop(answers: Answers, turns: u32) -> Program {
     let (script, options) = match answers {
         Answers::Http => (String::new(), ASKING),
@@ -128,7 +128,7 @@ println(r.iterations == {turns} ? "ok" : "${{r.iterations}}")
     ))
 }
 
-/// A streamed reply of so many words; without any, a program that only prints.
+/// Returns a program with a streamed reply of `count` words; with 0, a program that only prints.
 pub(crate) fn pieces(count: u32) -> Program {
     let stream = format!(
         r#"
@@ -140,12 +140,13 @@ for piece in llm_stream("Tell a story.", nil, {{provider: "mock"}}) {{
     Program::Harn(format!("{}println(\"ok\")\n", if count > 0 { &stream } else { "" }))
 }
 
-/// The bytes of a loop of so many turns, posted by a client that does nothing else.
+/// Returns a program that posts the bytes of a loop with `count` turns and does nothing else.
 pub(crate) fn posts(count: u32, bytes: u64) -> Program {
     Program::Posts(count.into(), bytes)
 }
 
-/// Loops at once, of so many turns each. `options` follows the usual ones and may begin with statements and `---`.
+/// Returns a program with concurrent loops of `turns` turns each. `options` follows the usual ones and may begin with statements and
+/// `---`.
 pub(crate) fn crowd(loops: u32, turns: u32, options: &str) -> Program {
     let (statements, options) = options.split_once("---").unwrap_or(("", options));
     let tools = if turns > 1 { ", tools: look(tool_registry())" } else { "" };
@@ -159,7 +160,7 @@ println(done.all({{ n -> n == {turns} }}) ? "ok" : "${{done}}")
     ))
 }
 
-/// Tools with descriptions and parameters, about 600 bytes each on the wire.
+/// Returns the code of tools with descriptions and parameters, about 600 bytes each in a request.
 pub(crate) fn tools(count: u32) -> String {
     format!(
         r#"
@@ -180,7 +181,7 @@ let shared = many
     )
 }
 
-/// So many turns that a loop begins with, of about 4 KB each.
+/// Returns the code of a loop's initial history: `turns` turns of about 4 KB each.
 pub(crate) fn history(turns: u32) -> String {
     format!(
         r#"
@@ -194,7 +195,7 @@ let before = told
     )
 }
 
-/// Calls in a row.
+/// Returns a program with consecutive calls.
 pub(crate) fn row(calls: u32, options: &str) -> Program {
     Program::Harn(format!(
         r#"
@@ -206,7 +207,7 @@ println("ok")
     ))
 }
 
-/// Loops of so many turns one after another in one process.
+/// Returns a program with consecutive loops of `turns` turns each.
 pub(crate) fn one_after_another(loops: u32, turns: u32) -> Program {
     Program::Harn(format!(
         r#"{LOOK}
@@ -220,14 +221,14 @@ println("ok")
     ))
 }
 
-/// A folder of its own for what a program keeps, removed at its end.
+/// Runs code with its own directory, which is removed at the end.
 fn in_a_folder(body: &str) -> Program {
     Program::Harn(format!(
         "let folder = \"${{temp_dir()}}/harn-bench-${{uuid()}}\"\nmkdir(folder)\ntry {{\n{body}\n}} finally {{ delete_file(folder) }}\nprintln(\"ok\")\n"
     ))
 }
 
-/// Daemons that rest.
+/// Returns a program with idle daemons.
 pub(crate) fn daemons(count: u32, rest_ms: u32) -> Program {
     in_a_folder(&format!(
         r#"let all = (1 to {count}).map({{ i ->
@@ -238,7 +239,7 @@ for d in all {{ daemon_stop(d) }}"#
     ))
 }
 
-/// Events to one daemon, each as soon as the turn of the last one is kept.
+/// Returns a program that sends events to one daemon, each one after the turn of the previous one is stored.
 pub(crate) fn events(count: u32) -> Program {
     in_a_folder(&format!(
         r#"let d = daemon_spawn({{task: "Watch.", provider: "mock", persist_path: "${{folder}}/d", max_iterations: 100000}})
@@ -250,7 +251,7 @@ daemon_stop(d)"#
     ))
 }
 
-/// A loop whose tool starts sub-agents.
+/// Returns a program with a loop whose tool starts sub-agents.
 pub(crate) fn children(count: u32) -> Program {
     Program::Harn(format!(
         r#"tool many() -> string {{
@@ -265,7 +266,7 @@ println(transcript_events_by_kind(r.transcript, "tool_execution")[0].text == "{c
     ))
 }
 
-/// A chain of stages.
+/// Returns a program with a chain of stages.
 pub(crate) fn stages(count: u32) -> Program {
     in_a_folder(&format!(
         r#"var nodes = {{}}

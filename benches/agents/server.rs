@@ -1,5 +1,5 @@
-//! A model server: reads requests of Chat Completions and answers each with a call of the tool `look`, or with text when
-//! the request offers no tools.
+//! A model server: reads Chat Completions requests and answers each with a call of the tool `look`, or with text if the
+//! request offers no tools.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ struct Counts {
     delay_ms: AtomicU64,
 }
 
-/// A server on a thread of its own, for as long as the process lives.
+/// A server on its own thread, which lives as long as the process.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     counts: Arc<Counts>,
@@ -47,7 +47,7 @@ impl Server {
         Server { address: take.recv().unwrap(), counts }
     }
 
-    /// How long each reply takes from now on.
+    /// Sets the delay of all later replies.
     pub(crate) fn reply_after(&self, delay: Duration) {
         self.counts.delay_ms.store(u64::try_from(delay.as_millis()).unwrap(), Ordering::Relaxed);
     }
@@ -56,7 +56,7 @@ impl Server {
         self.counts.connections.load(Ordering::Relaxed)
     }
 
-    /// Bytes of all request bodies.
+    /// Returns the total size of all request bodies in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.counts.bytes.load(Ordering::Relaxed)
     }
@@ -78,7 +78,7 @@ async fn serve(mut stream: TcpStream, counts: Arc<Counts>) {
         let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
         let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
         let length: usize = length.and_then(|n| n.trim().parse().ok()).unwrap_or(0);
-        // The body is counted, not kept: only its end is looked at, where the options stand.
+        // The body is counted but not stored. Only its end, which contains the options, is inspected.
         let mut body = bytes.split_off(end);
         let mut seen = body.len();
         let tools = Flag::new(b"\"tools\":");
@@ -115,7 +115,7 @@ async fn serve(mut stream: TcpStream, counts: Arc<Counts>) {
     }
 }
 
-/// Whether some words stood in bytes that come in pieces.
+/// Detects whether a byte string occurs in data that arrives in pieces.
 struct Flag {
     words: &'static [u8],
     rest: Vec<u8>,
@@ -185,7 +185,7 @@ fn answer(number: u64, tools: bool, streams: bool) -> Vec<u8> {
     .into()
 }
 
-/// Posts `total` bytes in `count` requests that grow evenly, as a loop's do, over one connection.
+/// Posts `total` bytes in `count` requests that grow linearly, like those of a loop, over one connection.
 pub(crate) fn post(address: SocketAddr, count: u64, total: u64) {
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     stream.set_nodelay(true).unwrap();

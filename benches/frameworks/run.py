@@ -101,7 +101,7 @@ class Node:
                 shutil.copy(file, home)
             install(["npm", "ci", "--no-audit", "--no-fund"], cwd=home)
             note()
-        # Modules are resolved from the place of the program.
+        # Modules are resolved relative to the program.
         self.program = shutil.copy(self.folder / "agent.mjs", home)
         self.node = home / "node_modules" / ".bin" / "node"
         pins = json.loads(sources[0].read_text())["dependencies"]
@@ -250,7 +250,7 @@ def figures(took):
     def of(scenario, field):
         return [one[field] for one in took[scenario]]
 
-    # Starting is measured by itself: the CPU time of a turn is that of the turns after the first.
+    # Startup is measured separately: the CPU time of a turn is that of the turns after the first.
     started = statistics.median(of("start", "cpu_s"))
     found = {
         "start_ms": spread([1000 * value for value in of("start", "wall_s")]),
@@ -263,7 +263,7 @@ def figures(took):
         "crowd_peak_mib": spread(of("crowd", "peak_mib")),
     }
     found = {name: {key: round(value, 3) for key, value in one.items()} for name, one in found.items()}
-    # What the server saw.
+    # The server's measurements.
     for scenario in ("loop", "crowd"):
         for field in ("server_cpu_s", "request_bytes", "connections", "open_at_once"):
             found[f"{scenario}_{field}"] = round(statistics.median(of(scenario, field)), 3)
@@ -338,7 +338,7 @@ def main():
             print(f"skipped: {contender.name}: {reason}", flush=True)
 
     server = Server(build(HERE / "server", target))
-    # Without a measurement first: files come into the caches, and Python compiles its modules.
+    # A first run without a measurement fills the file cache, and Python compiles its modules.
     for contender in list(contenders):
         try:
             run(contender, server, "start")
@@ -352,7 +352,7 @@ def main():
     load = os.getloadavg()[0]
     begin = time.perf_counter()
     for number in range(options.rounds):
-        # Another contender begins each round.
+        # Each round begins with another contender.
         order = contenders[number % len(contenders):] + contenders[: number % len(contenders)]
         for scenario, (_, _, _, times) in SCENARIOS.items():
             for contender in order * times:

@@ -120,7 +120,7 @@ class Harn(System):
         (self.folder / "harn.toml").write_text(f'[store]\nurl = "{url}"\n')
         lines = "".join(json.dumps({"args": [str(n)]}) + "\n" for n in range(self.given.jobs))
         (self.folder / "jobs.jsonl").write_text(lines)
-        # Makes the tables.
+        # Creates the tables.
         self.run([self.given.harn, "runs", "list"])
 
     def submit(self):

@@ -126,7 +126,7 @@ async def main(given):
     address = given.url + "/chat/completions"
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector) as client, given.system(given) as loop:
-        # What is made when it is first needed is not measured.
+        # Lazy initialization is not measured.
         await loop("first")
         begin = used()
         ends = await asyncio.gather(*(loop(str(n)) for n in range(given.loops)))

@@ -31,7 +31,7 @@ for n in 1 to TURNS {
 }
 """
 
-# As a server does it: many conversations at once, whose writes share transactions.
+# Like a server: many concurrent conversations, whose writes share transactions.
 FILL = """
 var ids = []
 for n in 1 to SESSIONS { ids = ids + ["s${n}"] }

@@ -1,11 +1,11 @@
-//! The model server of `make bench-frameworks`: one loopback server that speaks Chat Completions to every contender.
+//! The model server of `make bench-frameworks`: one loopback server that serves Chat Completions to every contender.
 //!
-//! The runner announces each measurement with `POST /NAME/plan`, starts a contender with the base URL `/NAME/v1`, and reads
-//! `GET /NAME/result`. The server answers each agent with a call of the tool `look` for the planned number of turns, then with
-//! a final answer. It checks that every request repeats the complete history of its agent, and that no turn is missing or sent
-//! twice. A request that fails the check is answered with status 400 and listed in the result.
+//! The runner announces each measurement with `POST /NAME/plan`, starts a contender with the base URL `/NAME/v1`, and
+//! reads `GET /NAME/result`. The server answers each agent with a call of the tool `look` for the planned number of
+//! turns, then with a final answer. It checks that every request repeats the complete history of its agent, and that no
+//! turn is missing or repeated. A request that fails the check is answered with status 400 and listed in the result.
 //!
-//! One thread serves one connection. The server ends when its standard input does.
+//! Each connection has its own thread. The server ends when its standard input does.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -22,7 +22,7 @@ const SYSTEM: &str = "You look at places.";
 struct Run {
     turns: usize,
     delay: Duration,
-    /// How many requests of each agent were answered.
+    /// Number of answered requests of each agent.
     answered: Vec<usize>,
     requests: usize,
     bytes: usize,
@@ -120,7 +120,7 @@ fn result(runs: &Runs, name: &str) -> (u16, Value) {
     (200, result)
 }
 
-/// Answers a completion request: a tool call, the final answer, or an error when the history is not complete.
+/// Answers a completion request: a tool call, the final answer, or an error if the history is incomplete.
 fn complete(runs: &Runs, name: &str, body: &[u8], first: bool) -> (u16, Value) {
     let delay = {
         let mut runs = runs.lock().unwrap();
@@ -132,7 +132,7 @@ fn complete(runs: &Runs, name: &str, body: &[u8], first: bool) -> (u16, Value) {
         run.most_open = run.most_open.max(run.open);
         run.delay
     };
-    // Histories are parsed without the lock.
+    // Histories are parsed without holding the lock.
     let checked =
         serde_json::from_slice(body).map_err(|error| error.to_string()).and_then(|body| history(&body));
     if !delay.is_zero() {
@@ -208,7 +208,7 @@ fn history(body: &Value) -> Result<(usize, usize), String> {
     Ok((agent, turns.len() / 2))
 }
 
-/// The text of a message, whose content is a string or a list of text parts.
+/// Returns the text of a message, whose content is a string or a list of text parts.
 fn text(message: &Value) -> String {
     match &message["content"] {
         Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
