@@ -145,8 +145,8 @@ pub(crate) fn posts(count: u32, bytes: u64) -> Program {
     Program::Posts(count.into(), bytes)
 }
 
-/// Returns a program with concurrent loops of `turns` turns each. `options` follows the usual ones and may begin with statements and
-/// `---`.
+/// Returns a program with concurrent loops of `turns` turns each. `options` follows the usual ones and may begin with
+/// statements and `---`.
 pub(crate) fn crowd(loops: u32, turns: u32, options: &str) -> Program {
     let (statements, options) = options.split_once("---").unwrap_or(("", options));
     let tools = if turns > 1 { ", tools: look(tool_registry())" } else { "" };
