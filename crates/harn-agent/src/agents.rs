@@ -10,16 +10,16 @@ use crate::error::ConfigError;
 /// Marks the entry of a tool that runs an agent, or transfers the conversation to one.
 pub(crate) const OF_AGENT: &str = "_agent";
 
-/// The names of the tools that such an agent has: rules of the loop also apply to them.
+/// The names of the tools of such an agent: loop rules that name tools also apply to them.
 pub(crate) const TOOLS_OF_AGENT: &str = "_tools";
 
-/// Options that an agent of a handoff cannot have: it takes over a conversation that has begun.
+/// Options that a handoff's agent cannot have, because it takes over a conversation that has already started.
 const OF_BEGINNINGS: [&str; 6] =
     ["daemon", "messages", "persist_path", "resume_path", "session_id", "transcript"];
 
 const KEYS: [&str; 5] = ["agent", "description", "history", "name", "tools"];
 
-/// Annotations of tools that do nothing themselves: what an agent does is checked where it does it.
+/// Annotations of tools without direct effects: the effects of an agent are checked where they occur.
 fn annotations(kind: &str) -> Json {
     json!({"kind": kind, "side_effect_level": "none"})
 }
@@ -29,7 +29,7 @@ pub fn is_agent(value: &Json) -> bool {
     value["_type"] == "agent" && value["name"].is_string()
 }
 
-/// Returns the entry of the tool that runs an agent: it takes a task and returns the answer of the agent.
+/// Returns the entry of the tool that runs an agent: its argument is a task, its result the agent's answer.
 pub fn tool_entry(agent: &Json) -> Json {
     let name = agent["name"].as_str().unwrap_or_default();
     let kind = if only_reads(agent) { "read" } else { "other" };
@@ -40,13 +40,13 @@ pub fn tool_entry(agent: &Json) -> Json {
     })
 }
 
-/// The name of an agent as that of a tool, which every tool format and provider takes.
+/// Converts an agent's name to a tool name that every tool format and provider accepts.
 fn identifier(name: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
     name.chars().map(|c| if fits(c) { c } else { '_' }).take(64).collect()
 }
 
-/// The entries of tools: of a list, of a registry, and of registries in a list.
+/// Returns the tool entries of a list, a registry, or registries in a list.
 fn tools_in(tools: &Json) -> Vec<&Json> {
     let list = tools.as_array().or_else(|| tools["tools"].as_array());
     let entries = |entry| match !is_agent(entry) && entry["tools"].is_array() {
@@ -56,7 +56,7 @@ fn tools_in(tools: &Json) -> Vec<&Json> {
     list.into_iter().flatten().flat_map(entries).collect()
 }
 
-/// Whether every tool of an agent only reads: then calls of the agent can run at the same time.
+/// Returns whether every tool of an agent only reads; calls of such an agent can run concurrently.
 fn only_reads(agent: &Json) -> bool {
     let more = ["handoffs", "mcp_servers", "skills"].iter().any(|key| !agent[*key].is_null());
     let reads = |tool: &Json| match is_agent(tool) {
@@ -66,7 +66,7 @@ fn only_reads(agent: &Json) -> bool {
     !more && tools_in(&agent["tools"]).into_iter().all(reads)
 }
 
-/// The names of the tools of an agent, and of the agents that it can call.
+/// Returns the names of an agent's tools and of the agents that it can call.
 fn names_of(agent: &Json) -> Vec<String> {
     let handoffs = agent["handoffs"].as_array().into_iter().flatten();
     let agents = handoffs.map(|handoff| if is_agent(handoff) { handoff } else { &handoff["agent"] });
@@ -83,17 +83,17 @@ fn names_of(agent: &Json) -> Vec<String> {
     names
 }
 
-/// What the agent of a handoff sees of the conversation.
+/// The part of the conversation that the agent of a handoff sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum History {
-    /// All of it.
+    /// The whole conversation.
     Full,
-    /// What the user and the agents said, without tool calls and their results.
+    /// The messages of the user and the agents, without tool calls and their results.
     Messages,
     /// The task with which the loop started.
     Task,
-    /// What a closure returns.
+    /// The return value of a closure.
     Callback,
 }
 
@@ -104,13 +104,13 @@ pub struct Handoff {
     pub agent: String,
     /// Name of the tool that transfers the conversation.
     pub tool: String,
-    /// When to transfer it, as the program says.
+    /// When to transfer the conversation, as described by the program.
     pub description: Option<String>,
-    /// What the agent sees.
+    /// The part of the conversation that the agent sees.
     pub history: History,
-    /// The tools that it has; all of its own by default.
+    /// Names of the tools that the agent may use; `None` means all that it defines.
     pub tools: Option<Vec<String>>,
-    /// Names of the tools that the agent has itself.
+    /// Names of the agent's own tools.
     #[serde(default)]
     own: Vec<String>,
 }
@@ -119,8 +119,8 @@ impl Handoff {
     /// Reads the option `handoffs`.
     ///
     /// # Errors
-    /// An entry that is not an agent, the name of one, or a dict around one of them; an option that the agent cannot have;
-    /// two handoffs with one name.
+    /// An entry is not an agent, an agent name, or a dict around one of them; the agent has an option that handoffs do
+    /// not support; or two handoffs have the same name.
     pub fn from_options(options: &Map<String, Json>) -> Result<Vec<Handoff>, ConfigError> {
         let wrong = |what: String| ConfigError(format!("agent_loop: handoffs{what}"));
         let list = match options.get("handoffs") {
@@ -214,7 +214,7 @@ impl Handoff {
         })
     }
 
-    /// The entry of its tool.
+    /// Returns the tool's entry.
     pub fn entry(&self, description: &str) -> Json {
         let message = json!({"type": "string", "required": false});
         json!({

@@ -1,9 +1,9 @@
-//! Artifacts: pieces of work that stages hand to each other, and which of them a stage gets to see.
+//! Artifacts: work products that stages pass to each other, and the selection that a stage receives.
 
 use harn_prompt::untrusted::quote_element;
 use harn_value::{Data as Json, data::Map, json};
 
-/// What a `context_policy` may hold.
+/// The keys of a `context_policy`.
 pub(crate) const POLICY_KEYS: [&str; 11] = [
     "max_artifacts",
     "max_tokens",
@@ -18,7 +18,7 @@ pub(crate) const POLICY_KEYS: [&str; 11] = [
     "render",
 ];
 
-/// The name of a kind: some have shorter ones.
+/// Expands the short names of kinds.
 pub(crate) fn kind_named(word: &str) -> &str {
     match word.trim() {
         "" => "artifact",
@@ -30,7 +30,7 @@ pub(crate) fn kind_named(word: &str) -> &str {
     }
 }
 
-/// How much a kind matters when nothing else is said.
+/// Returns the default priority of a kind.
 pub(crate) fn default_priority(kind: &str) -> i64 {
     match kind {
         "verification_result" | "test_result" => 100,
@@ -46,10 +46,10 @@ pub(crate) fn default_priority(kind: &str) -> i64 {
     }
 }
 
-/// Makes an artifact of its fields. `now` is RFC 3339.
+/// Builds an artifact from its fields. `now` is RFC 3339.
 ///
 /// # Errors
-/// Fields that are no dict, or of a wrong type.
+/// The fields are not a dict, or a field has a wrong type.
 pub fn artifact(fields: &Json, now: &str, ids: &dyn Fn() -> String) -> Result<Json, String> {
     let Some(given) = fields.as_object() else {
         return Err(format!("fields must be a dict, got {}", fields.type_name()));
@@ -100,10 +100,10 @@ pub fn artifact(fields: &Json, now: &str, ids: &dyn Fn() -> String) -> Result<Js
     }))
 }
 
-/// Makes an artifact of another one.
+/// Builds an artifact that is derived from another one.
 ///
 /// # Errors
-/// As [`artifact`].
+/// Same as [`artifact`].
 pub fn derive(
     parent: &Json,
     kind: &str,
@@ -125,7 +125,7 @@ pub fn derive(
     artifact(&Json::Object(fields), now, ids)
 }
 
-/// The text of an artifact: its data where it has none.
+/// Returns the text of an artifact, or its data as JSON if the text is nil.
 pub fn text_of(artifact: &Json) -> String {
     match &artifact["text"] {
         Json::Null if artifact["data"].is_null() => String::new(),
@@ -134,10 +134,10 @@ pub fn text_of(artifact: &Json) -> String {
     }
 }
 
-/// Checks a `context_policy`: a limit that is malformed would be none.
+/// Checks a `context_policy`, because a malformed limit would not limit anything.
 ///
 /// # Errors
-/// A text that names the wrong part.
+/// A message that names the invalid part.
 pub fn check_policy(policy: &Json) -> Result<(), String> {
     let map = match policy {
         Json::Null => return Ok(()),
@@ -161,12 +161,12 @@ pub fn check_policy(policy: &Json) -> Result<(), String> {
     Ok(())
 }
 
-/// Chooses what a policy allows, in the order of what matters most.
+/// Selects the artifacts that a policy allows, most important first.
 pub fn select(list: &[Json], policy: &Json) -> Vec<Json> {
     select_of(list.iter().collect(), policy)
 }
 
-/// As [`select`], of artifacts that stay where they are.
+/// Same as [`select`], for borrowed artifacts.
 pub(crate) fn select_of(list: Vec<&Json>, policy: &Json) -> Vec<Json> {
     let words = |key: &str| -> Vec<&str> {
         policy[key].as_array().into_iter().flatten().filter_map(Json::as_str).collect()
@@ -223,7 +223,7 @@ pub(crate) fn select_of(list: Vec<&Json>, policy: &Json) -> Vec<Json> {
     out
 }
 
-/// What decides how much an artifact matters, read once: a run chooses among all that it has made at every stage.
+/// The sort keys of an artifact, read once, because a run selects among all its artifacts at every stage.
 struct Ranked<'a> {
     artifact: &'a Json,
     pinned: bool,
@@ -243,7 +243,7 @@ fn tokens(artifact: &Json) -> u64 {
     artifact["estimated_tokens"].as_u64().unwrap_or_else(|| text_of(artifact).len() as u64 / 4)
 }
 
-/// How old evidence is: the lower the better.
+/// Returns the age class of evidence; lower is fresher.
 fn staleness(artifact: &Json) -> u8 {
     match artifact["freshness"].as_str() {
         Some("fresh" | "live") => 0,
@@ -253,10 +253,10 @@ fn staleness(artifact: &Json) -> u8 {
     }
 }
 
-/// Bytes of one text that an adaptive selection keeps when the policy has no room for all of it.
+/// Maximum bytes per artifact text in an adaptive selection; less if the policy's token limit is lower.
 const SHORTENED: usize = 2000;
 
-/// As [`select`], without evidence that a fresher change has overtaken, without repetitions, and with long texts shortened.
+/// Same as [`select`], but drops evidence that a later change invalidated, drops duplicates, and truncates long ones.
 pub fn select_adaptive(list: &[Json], policy: &Json) -> Vec<Json> {
     let paths = |artifact: &Json, key: &str| -> Vec<String> {
         artifact["metadata"][key].as_array().into_iter().flatten().map(Json::printed).collect()
@@ -266,7 +266,7 @@ pub fn select_adaptive(list: &[Json], policy: &Json) -> Vec<Json> {
         let evidence = paths(old, "evidence_paths");
         !evidence.is_empty()
             && list.iter().enumerate().any(|(other, new)| {
-                // Of two that were made in the same moment the later one in the list is fresher.
+                // With equal times, the later one in the list is fresher.
                 let fresher = at(new) > at(old) || (at(new) == at(old) && other > index);
                 fresher && paths(new, "changed_paths").iter().any(|path| evidence.contains(path))
             })
@@ -308,7 +308,7 @@ fn shortened(artifact: &Json, most: usize) -> Json {
     out
 }
 
-/// Writes artifacts for a prompt, in the order of [`select`].
+/// Renders artifacts for a prompt, in the order of [`select`].
 pub fn context(list: &[Json], policy: &Json) -> String {
     let selected = select(list, policy);
     let blocks: Vec<String> = selected

@@ -1,4 +1,4 @@
-//! Context for a stage: artifacts in chunks, the best of which fit a budget.
+//! Context for a stage: artifacts split into chunks, of which the best ones within a budget are selected.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -17,10 +17,10 @@ const KEYS: &[&str] = &[
     "ranker_callback",
 ];
 
-/// What part of their words two chunks share at least to count as one, with `dedup: "semantic"`.
+/// The share of words that two chunks must have in common to be duplicates with `dedup: "semantic"`.
 const ALIKE: f64 = 0.8;
 
-/// How chunks that say the same are found.
+/// How duplicate chunks are detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Dedup {
     None,
@@ -28,7 +28,7 @@ enum Dedup {
     Semantic,
 }
 
-/// Which chunks come first.
+/// The order of the chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Strategy {
     Recency,
@@ -36,7 +36,7 @@ enum Strategy {
     RoundRobin,
 }
 
-/// Chunks that wait for their scores.
+/// Chunks that are not scored yet.
 #[derive(Debug)]
 pub struct Assembly {
     chunks: Vec<Chunk>,
@@ -45,14 +45,14 @@ pub struct Assembly {
     dedup: Dedup,
     strategy: Strategy,
     query: String,
-    /// Whether the program gives the scores.
+    /// Whether the program computes the scores.
     pub ranked_outside: bool,
 }
 
 #[derive(Debug, Clone)]
 struct Chunk {
     json: Json,
-    /// Which artifact it is of, by its place in the list.
+    /// Index of the chunk's artifact in the list.
     artifact: usize,
     created: String,
     density: f64,
@@ -82,10 +82,10 @@ impl Chunk {
 }
 
 impl Assembly {
-    /// Reads the options of `assemble_context` and cuts the artifacts into chunks.
+    /// Reads the options of `assemble_context` and splits the artifacts into chunks.
     ///
     /// # Errors
-    /// An option is wrong.
+    /// An option is invalid.
     pub fn new(options: &Json) -> Result<Assembly, String> {
         let Some(options) = options.as_object() else { return Err("options must be a dict".to_owned()) };
         if let Some(key) = options.keys().find(|key| !KEYS.contains(&key.as_str())) {
@@ -217,15 +217,15 @@ impl Assembly {
         }
     }
 
-    /// The arguments of `ranker_callback`.
+    /// Returns the arguments of `ranker_callback`.
     pub fn to_rank(&self) -> (String, Vec<Json>) {
         (self.query.clone(), self.chunks.iter().map(|chunk| chunk.json.clone()).collect())
     }
 
-    /// Takes the scores of `ranker_callback`, one for each chunk.
+    /// Sets the scores that `ranker_callback` returned, one for each chunk.
     ///
     /// # Errors
-    /// They are no list of so many numbers.
+    /// The value is not a list of exactly that many numbers.
     pub fn rank(&mut self, scores: &Json) -> Result<(), String> {
         let wrong = || format!("ranker_callback must return a list of {} numbers", self.chunks.len());
         let scores: Vec<f64> = scores
@@ -240,7 +240,7 @@ impl Assembly {
         Ok(())
     }
 
-    /// Takes the chunks that fit, in their order, and says of each what became of it.
+    /// Selects the chunks that fit, in order, and reports for each chunk whether and why it was included.
     pub fn pack(mut self) -> Json {
         let ids = |a: &Chunk, b: &Chunk| {
             a.artifact_id().cmp(b.artifact_id()).then_with(|| a.index().cmp(&b.index()))
@@ -253,7 +253,7 @@ impl Assembly {
             Strategy::Relevance => {
                 high(a.score, b.score).then_with(|| high(a.density, b.density)).then_with(|| ids(a, b))
             }
-            // The text of a time sorts as the time does.
+            // RFC 3339 strings sort chronologically.
             Strategy::Recency => b.created.cmp(&a.created).then_with(|| ids(a, b)),
             Strategy::RoundRobin => a.index().cmp(&b.index()).then(a.artifact.cmp(&b.artifact)),
         });
@@ -316,18 +316,19 @@ fn words(text: &str) -> impl Iterator<Item = String> {
     text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase)
 }
 
-/// Chunks that share most of their words with one that is there. Candidates are those that share one of a few words which
-/// depend on the set of words alone, so that not each is compared with each.
+/// Finds chunks that share most of their words with a known chunk. Only chunks with a common MinHash mark are compared,
+/// so that the cost is not quadratic.
 #[derive(Default)]
 struct Alike {
     known: Vec<(String, HashSet<String>)>,
     by_mark: HashMap<String, Vec<usize>>,
 }
 
-/// How many marks a chunk has. Two that share four fifths of their words have one in common as good as always.
+/// Number of MinHash marks per chunk. Two chunks that share four fifths of their words almost always have one in
+/// common.
 const MARKS: u8 = 16;
 
-/// Most chunks with one mark that are looked at.
+/// Maximum number of chunks with the same mark that are compared.
 const CANDIDATES: usize = 64;
 
 impl Alike {
@@ -357,7 +358,7 @@ impl Alike {
     }
 }
 
-/// For each of some hashes the word for which it is smallest.
+/// Returns, for each of several hash functions, the word with the smallest hash (MinHash).
 fn marks(words: &HashSet<String>) -> Vec<String> {
     let hash = |seed: u8, word: &str| {
         let start = 0xcbf2_9ce4_8422_2325_u64 ^ (u64::from(seed) << 56);
@@ -371,13 +372,14 @@ fn marks(words: &HashSet<String>) -> Vec<String> {
     (0..MARKS).filter_map(mark).collect()
 }
 
-/// A text in parts of at most `limit` bytes: at blank lines where that is enough, else at lines, else between characters.
+/// Splits text into parts of at most `limit` bytes: at empty lines if possible, else at line ends, else between
+/// characters.
 fn split(text: &str, limit: usize) -> Vec<String> {
     if text.len() <= limit {
         return vec![text.to_owned()];
     }
     let mut parts: Vec<String> = Vec::new();
-    // What was put together last, and with what it goes on.
+    // The part that is being built. `put` appends a piece with its separator.
     let mut open = String::new();
     let mut put = |piece: &str, between: &str| {
         if open.is_empty() {
@@ -407,7 +409,7 @@ fn split(text: &str, limit: usize) -> Vec<String> {
                 while end > 0 && !rest.is_char_boundary(end) {
                     end -= 1;
                 }
-                // A character is never cut, however small the limit is.
+                // A character is never split, however small the limit is.
                 let end = if end == 0 { rest.chars().next().map_or(rest.len(), char::len_utf8) } else { end };
                 put(&rest[..end], "");
                 rest = &rest[end..];

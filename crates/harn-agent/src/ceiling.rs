@@ -1,30 +1,30 @@
-//! Requests for rights against a ceiling: what is left when both must allow it.
+//! Intersection of a requested policy with an effective policy.
 //!
-//! A nested loop, worker or stage asks for rights with a policy dict; whoever starts it holds one, too. The answer is never
-//! more than either of them.
+//! A nested loop, worker or stage requests a policy; its parent has an effective policy (the ceiling). The result never
+//! permits more than either of them.
 
 use harn_llm::options::shape::SIDE_EFFECT_LEVELS;
 use harn_value::{Data as Json, data::Map, glob, json};
 
 use crate::policy::Policy;
 
-/// The ceiling where nobody has set one: everything, and loops nested eight deep.
+/// The default effective policy: all tools and effects, and at most eight nested loops.
 pub(crate) fn default_ceiling() -> Json {
     json!({"side_effect_level": "network", "recursion_limit": 8})
 }
 
-/// Checks that a policy is well formed, since a limit that is malformed would be none.
+/// Checks that a policy is well formed, because a malformed limit would not limit anything.
 ///
 /// # Errors
-/// A text that begins with `place` and names the wrong part.
+/// A message that begins with `place` and names the invalid part.
 pub fn check_policy(place: &str, policy: &Json) -> Result<(), String> {
     checked(place, "policy", policy)
 }
 
-/// As [`check_policy`] for an approval policy.
+/// Same as [`check_policy`], for an approval policy.
 ///
 /// # Errors
-/// A text that begins with `place` and names the wrong part.
+/// A message that begins with `place` and names the invalid part.
 pub(crate) fn check_approval(place: &str, policy: &Json) -> Result<(), String> {
     checked(place, "approval_policy", policy)
 }
@@ -39,10 +39,10 @@ fn checked(place: &str, option: &str, policy: &Json) -> Result<(), String> {
     Policy::from_options(&options).map(drop).map_err(renamed)
 }
 
-/// Returns what a request keeps below a ceiling.
+/// Returns the intersection of a request with a ceiling.
 ///
 /// # Errors
-/// Each right that the ceiling does not have, in words.
+/// One message per requested right that the ceiling does not grant.
 pub fn intersect(request: &Json, ceiling: &Json) -> Result<Json, Vec<String>> {
     let mut problems = Vec::new();
     let mut out = request.as_object().cloned().unwrap_or_default();
@@ -67,7 +67,7 @@ pub fn intersect(request: &Json, ceiling: &Json) -> Result<Json, Vec<String>> {
     if problems.is_empty() { Ok(Json::Object(out)) } else { Err(problems) }
 }
 
-/// Takes a limit of the ceiling over where the request has none of its own.
+/// Copies a limit of the ceiling unless the request sets it.
 fn inherit(key: &str, request: &Json, ceiling: &Json, out: &mut Map<String, Json>) {
     if request[key].is_null() && !ceiling[key].is_null() {
         out.insert(key.to_owned(), ceiling[key].clone());

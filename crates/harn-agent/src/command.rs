@@ -1,15 +1,15 @@
-//! What can be said of a command line before it runs, and of its output, without running anything: risk labels, denied
-//! patterns, and signs that an output should not be trusted.
+//! Static analysis of command lines and their output: risk labels, denied patterns, and signs that output is untrusted.
+//! Nothing is executed.
 //!
-//! The scan errs on the side of a label: a word counts wherever it stands, since `env`, `xargs` and quotes put commands
-//! in many places.
+//! The scan prefers false positives: a program name matches at any position, because `env`, `xargs` and quotes put
+//! commands in many places.
 
 use std::path::{Component, Path, PathBuf};
 
 use harn_value::glob;
 use serde::{Deserialize, Serialize};
 
-/// The labels that a scan can give, in the order in which it gives them.
+/// The labels of a scan, in output order.
 pub const RISK_LABELS: [&str; 11] = [
     "destructive",
     "write_intent",
@@ -24,35 +24,35 @@ pub const RISK_LABELS: [&str; 11] = [
     "deny_pattern",
 ];
 
-/// A command as it would be run.
+/// A command line to analyze.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandLine {
-    /// The line, or program and arguments joined with blanks.
+    /// The command line, or the program and its arguments joined with spaces.
     pub line: String,
-    /// The folder it runs in.
+    /// The working directory.
     pub cwd: PathBuf,
 }
 
-/// Where a command may work, and what it must not look like.
+/// The directories that a command may use, and the patterns that it must not match.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounds {
-    /// Folders, absolute; none means anywhere.
+    /// Absolute directories; an empty list allows all.
     pub roots: Vec<PathBuf>,
-    /// Globs over the whole line.
+    /// Globs that match the whole command line.
     pub deny: Vec<String>,
 }
 
-/// A scan of a command.
+/// The result of scanning a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Risk {
-    /// Labels of [`RISK_LABELS`], in that order.
+    /// Labels from [`RISK_LABELS`], in that order.
     pub labels: Vec<&'static str>,
-    /// The first denied pattern that fits.
+    /// The first denied pattern that matches.
     pub denied_by: Option<String>,
 }
 
 impl CommandLine {
-    /// Says what is risky about a command.
+    /// Returns the risks of the command.
     pub fn scan(&self, bounds: &Bounds) -> Risk {
         let lower = self.line.to_lowercase();
         let words = words(&lower);
@@ -145,7 +145,7 @@ impl CommandLine {
         Risk { labels, denied_by }
     }
 
-    /// Whether it runs, or names a path, outside of all roots.
+    /// Returns whether the command runs in, or names, a path outside of all roots.
     fn leaves(&self, roots: &[PathBuf]) -> bool {
         if roots.is_empty() {
             return false;
@@ -173,7 +173,7 @@ impl CommandLine {
     }
 }
 
-/// The path without `.` and `..`, by its text alone.
+/// Removes `.` and `..` from a path without accessing the file system.
 fn plain(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -189,14 +189,14 @@ fn plain(path: &Path) -> PathBuf {
 }
 
 fn words(line: &str) -> Vec<&str> {
-    // There it stands between folders, not before a sign that has no meaning of its own.
+    // On Windows, `\` separates directories; elsewhere it escapes a character.
     let splits = |c: char| c == '\\' && !cfg!(windows);
     line.split(|c: char| c.is_whitespace() || ";|&()`'\"<>{}$".contains(c) || splits(c))
         .filter(|word| !word.is_empty())
         .collect()
 }
 
-/// The name of a program without its folder.
+/// Returns the name of a program without its directory.
 fn base(word: &str) -> &str {
     if cfg!(windows) {
         let name = word.rsplit(['/', '\\']).next().unwrap_or(word);
@@ -243,7 +243,7 @@ fn names_credentials(line: &str) -> bool {
         .any(|mark| line.contains(mark))
 }
 
-/// Signs in the output of a command that it should not be trusted or shown.
+/// Returns labels for output that should not be trusted or shown.
 pub fn scan_output(output: &str) -> Vec<&'static str> {
     let lower = output.to_lowercase();
     let mut labels = Vec::new();

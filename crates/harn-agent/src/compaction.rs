@@ -1,4 +1,4 @@
-//! When older messages of a loop give way to a summary, and how it is made.
+//! Compaction: when a summary replaces older messages of a loop, and how the summary is produced.
 
 use harn_llm::options::shape::Shape;
 use harn_llm::transcript::Strategy;
@@ -7,25 +7,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ConfigError;
 
-/// Tokens at which compaction sets in when the options name none.
+/// Default number of tokens at which compaction starts.
 pub(crate) const DEFAULT_THRESHOLD: i64 = 48_000;
 
-/// Who writes the summary.
+/// What produces the summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Engine {
     /// A model.
     Llm,
-    /// Nobody: texts are cut.
+    /// No model: messages are truncated.
     Truncate,
-    /// Nobody: long results are masked.
+    /// No model: long results are masked.
     ObservationMask,
     /// The option `compact_callback`.
     Custom,
 }
 
 impl Engine {
-    /// Returns the word of options and events.
+    /// Returns the name in options and events.
     pub fn as_str(self) -> &'static str {
         match self {
             Engine::Llm => "llm",
@@ -35,14 +35,14 @@ impl Engine {
         }
     }
 
-    /// Reads one of the words of [`Engine::as_str`].
+    /// Parses a name returned by [`Engine::as_str`].
     pub fn of(word: &str) -> Option<Engine> {
         [Engine::Llm, Engine::Truncate, Engine::ObservationMask, Engine::Custom]
             .into_iter()
             .find(|engine| engine.as_str() == word)
     }
 
-    /// How the text is laid out. What a callback writes stands as what a model writes.
+    /// Returns the layout of the summary. The output of a callback has the same layout as that of a model.
     pub fn layout(self) -> Strategy {
         match self {
             Engine::Llm | Engine::Custom => Strategy::Llm,
@@ -52,28 +52,28 @@ impl Engine {
     }
 }
 
-/// How a loop keeps its history small.
+/// The compaction settings of a loop.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compaction {
-    /// The word of the option, for events.
+    /// The value of the option, for events.
     pub strategy: String,
-    /// Who writes; `None`: it is switched off.
+    /// What produces the summary; `None` if compaction is disabled.
     pub engine: Option<Engine>,
-    /// Messages that stay at the beginning.
+    /// Number of messages that are preserved at the beginning.
     pub keep_first: usize,
-    /// Messages that stay at the end.
+    /// Number of messages that are preserved at the end.
     pub keep_last: usize,
-    /// Estimated tokens at which it sets in.
+    /// Estimated tokens at which compaction starts.
     pub threshold: i64,
-    /// Estimated tokens above which a second pass follows.
+    /// Estimated tokens above which a second pass runs.
     pub hard_limit: Option<i64>,
-    /// Who writes in the second pass.
+    /// What produces the summary in the second pass.
     pub hard_engine: Engine,
     /// Template of the prompt for a model's summary.
     pub summarize_prompt: Option<String>,
 }
 
-/// Who may write.
+/// The values of the option that selects the engine.
 pub(crate) const WRITERS: Shape = Shape::Word(&["llm", "truncate", "custom", "observation_mask"]);
 
 const FIELDS: Shape = Shape::Dict(&[
@@ -88,7 +88,7 @@ impl Compaction {
     /// Reads the options of a loop.
     ///
     /// # Errors
-    /// One of them has another shape, or the strategy is unknown.
+    /// An option has the wrong type, or the strategy is unknown.
     pub fn from_options(options: &Map<String, Json>) -> Result<Compaction, ConfigError> {
         let int = |map: &Map<String, Json>, key: &str| map.get(key).and_then(Json::as_i64);
         let text = |key: &str| options.get(key).filter(|v| !v.is_null()).map(Json::printed);
@@ -152,10 +152,10 @@ impl Compaction {
         })
     }
 
-    /// Lowers the threshold so that a request still fits the model's context, when that is known.
+    /// Lowers the threshold so that a request fits the model's context window, if its size is known.
     pub fn fit(&mut self, window: Option<u64>) {
         if let Some(window) = window.and_then(|window| i64::try_from(window).ok()) {
-            // A fifth is left for the reply and for what the estimate misses.
+            // Reserves a fifth for the reply and for estimation errors.
             self.threshold = self.threshold.min(window.saturating_mul(4) / 5);
         }
     }

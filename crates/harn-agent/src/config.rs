@@ -1,4 +1,4 @@
-//! The options of `agent_loop`, read once.
+//! The options of `agent_loop`, parsed once.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ use crate::loop_skill::{LOAD_SKILL, LoopSkills};
 use crate::policy::Policy;
 use crate::tool::{Annotations, Backend, LoopTool, LoopTools};
 
-/// The options of a loop that mean nothing to a single call, and what they must be; in the order of their names.
+/// The options of a loop that single calls do not have, with their expected types; sorted by name.
 pub const OPTIONS: &[(&str, Expected)] = &[
     ("approval_policy", Any),
     ("auto_compact", Only(Shape::Bool)),
@@ -89,23 +89,23 @@ pub const OPTIONS: &[(&str, Expected)] = &[
     ("working_files", Any),
 ];
 
-/// Whether an option is one of agent loops alone; calls do not get it.
+/// Returns whether an option exists only for agent loops; it is not passed to calls.
 pub(crate) fn is_of_loops(key: &str) -> bool {
     OPTIONS.binary_search_by_key(&key, |(name, _)| name).is_ok()
 }
 
-/// How tool calls travel.
+/// How tool calls are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
-    /// Through the provider's channel.
+    /// In the provider's native format.
     Native,
-    /// As tags in the text.
+    /// As tags in the reply text.
     Text,
 }
 
 impl Format {
-    /// Returns the word of options and results.
+    /// Returns the name in options and results.
     pub fn as_str(self) -> &'static str {
         match self {
             Format::Native => "native",
@@ -114,19 +114,19 @@ impl Format {
     }
 }
 
-/// What is done about calls written as text in native mode.
+/// How calls written as text are handled in native mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fallback {
-    /// They are run.
+    /// They are executed.
     Allow,
-    /// The first such turn is run.
+    /// Only those of the first such turn are executed.
     AllowOnce,
-    /// They are refused.
+    /// They are rejected.
     Reject,
 }
 
 impl Fallback {
-    /// Returns the word of the option.
+    /// Returns the value of the option.
     pub fn as_str(self) -> &'static str {
         match self {
             Fallback::Allow => "allow",
@@ -136,15 +136,15 @@ impl Fallback {
     }
 }
 
-/// What becomes of errors of the runtime inside a tool handler, which the program did not throw itself. The model is told
-/// of them in any case.
+/// How runtime errors inside a tool handler are handled, as opposed to errors that the program throws itself. The model
+/// receives them in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToolErrors {
     /// Each place is reported once on standard error.
     Report,
     /// They end the loop.
     Raise,
-    /// Nobody else hears of them.
+    /// They are not reported anywhere else.
     Silent,
 }
 
@@ -155,118 +155,118 @@ pub struct TurnPolicy {
     pub require_action: bool,
     /// Nudges may mention the sentinel.
     pub allow_sentinel: bool,
-    /// Longer prose is cut.
+    /// Maximum length of prose; longer prose is truncated.
     pub max_prose_chars: Option<usize>,
 }
 
-/// Where the text at the end of the system prompt comes from.
+/// Source of the message at the end of the system prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Recitation {
-    /// There is none.
+    /// No message.
     None,
-    /// The option is the text.
+    /// The value of the option.
     Text(String),
-    /// A callback is asked each turn.
+    /// A callback returns the message each turn.
     Callback,
 }
 
-/// Everything a loop is told at its start.
+/// The configuration of a loop.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoopConfig {
     /// The task.
     pub prompt: String,
-    /// The name of the agent, when it has one: those of handoffs and their loops have.
+    /// The name of the agent; agents that are targets of handoffs and their loops always have one.
     #[serde(default)]
     pub name: Option<String>,
-    /// The system text of the caller.
+    /// The caller's system prompt.
     pub system: Option<String>,
-    /// The option dict without tools and history; closures as foreign values.
+    /// The option dict without tools and history; closures are opaque values.
     pub options: Map<String, Json>,
-    /// Keep going until the sentinel.
+    /// Whether the loop continues until the model writes the sentinel.
     pub persistent: bool,
-    /// Round-trips.
+    /// Maximum number of model calls.
     pub max_iterations: u32,
-    /// Text-only turns in a row that are tolerated.
+    /// Maximum number of consecutive text-only turns.
     pub max_nudges: u32,
-    /// Text of nudges, when the caller has one.
+    /// Custom content of nudges.
     pub nudge: Option<String>,
-    /// What ends a persistent loop.
+    /// The string that ends a persistent loop.
     pub sentinel: String,
-    /// How calls travel.
+    /// How tool calls are encoded.
     pub format: Format,
-    /// What is done about text calls in native mode.
+    /// How calls written as text are handled in native mode.
     pub fallback: Fallback,
-    /// Whether the final reply has to be an answer of a certain shape.
+    /// Whether the final reply must conform to a schema.
     #[serde(default)]
     pub structured: bool,
-    /// Whether `output_validator` looks at the answer.
+    /// Whether `output_validator` checks the answer.
     #[serde(default)]
     pub validates: bool,
-    /// Whether `output_guardrails` look at the answer.
+    /// Whether `output_guardrails` check the answer.
     #[serde(default)]
     pub guards_output: bool,
-    /// Agents that the model can transfer the conversation to.
+    /// Agents to which the model can transfer the conversation.
     #[serde(default)]
     pub handoffs: Vec<Handoff>,
-    /// How often the conversation may be transferred.
+    /// Maximum number of transfers.
     #[serde(default)]
     pub max_handoffs: u32,
     /// The tools.
     pub tools: LoopTools,
-    /// Retries of a failed execution.
+    /// Maximum number of retries after a failed execution.
     pub tool_retries: u32,
-    /// Base of their backoff in milliseconds.
+    /// Base of the retry backoff in milliseconds.
     pub tool_backoff_ms: u64,
-    /// Loop detection.
+    /// Limits of loop detection.
     pub limits: Limits,
-    /// What may be done.
+    /// The policy for tool calls.
     pub policy: Policy,
-    /// How turns must look.
+    /// Requirements for turns.
     pub turn_policy: TurnPolicy,
-    /// A success of one of these ends the loop.
+    /// The loop ends after a successful call of one of these tools.
     pub stop_after: Vec<String>,
-    /// Without a success of one of these the loop failed.
+    /// The loop fails without a successful call of one of these tools.
     pub require: Vec<String>,
-    /// A persistent loop also ends in another phase than this.
+    /// A persistent loop also ends in any phase other than this one.
     pub break_unless_phase: Option<String>,
-    /// The sentinel counts only after a successful `run`.
+    /// Whether the sentinel is only accepted after a successful `run`.
     pub exit_when_verified: bool,
-    /// Input and output tokens that end the loop.
+    /// Input plus output tokens after which the loop ends.
     pub token_budget: Option<i64>,
     /// Name of the session.
     pub session_id: Option<String>,
-    /// Whether `context_callback` is there.
+    /// Whether `context_callback` is set.
     pub shapes_context: bool,
-    /// Whether `post_turn_callback` is there.
+    /// Whether `post_turn_callback` is set.
     pub reviews_turns: bool,
-    /// What becomes of errors in handlers.
+    /// How errors in handlers are handled.
     pub tool_errors: ToolErrors,
-    /// Text at the end of the system prompt.
+    /// The message at the end of the system prompt.
     pub recitation: Recitation,
-    /// Longer tool output is shortened.
+    /// Maximum length of tool output; longer output is truncated.
     pub output_max_chars: usize,
-    /// Messages in front of the task: of `messages` or a transcript. The loop takes them into its state.
+    /// Messages before the task, from `messages` or a transcript. The loop moves them into its state.
     pub history: Conversation,
-    /// How deferred tools are found, when the client does it.
+    /// How deferred tools are found, if the client does the search.
     pub search: Option<Search>,
-    /// Events that providers of reminders wait for.
+    /// Events for which reminder providers are registered.
     pub remind_at: BTreeSet<String>,
-    /// How the history is kept small.
+    /// The compaction settings.
     pub compaction: Compaction,
-    /// What is to be delivered.
+    /// The deliverables.
     pub ledger: Option<Ledger>,
-    /// The skills, and how they are chosen.
+    /// The skills, and how they are selected.
     pub skills: LoopSkills,
-    /// How it rests, when it is a daemon.
+    /// The daemon settings, if the loop is a daemon.
     pub daemon: Option<DaemonConfig>,
-    /// Tokens that the model's context holds, when that is known.
+    /// The model's context window in tokens, if known.
     pub context_window: Option<u64>,
     /// Kinds of media that the model accepts.
     #[serde(default)]
     pub media: Media,
 }
 
-/// Kinds of media that a model accepts in results of tools.
+/// Kinds of media that a model accepts in tool results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Media {
     /// Images.
@@ -282,7 +282,7 @@ impl Default for Media {
 }
 
 impl Media {
-    /// Returns whether a block of a result may be sent.
+    /// Returns whether a block of a tool result may be sent.
     pub fn accepts(self, block: &Json) -> bool {
         if block["type"] == "image" { self.images } else { self.documents }
     }
@@ -297,7 +297,7 @@ pub struct Search {
     pub name: String,
 }
 
-/// The defaults of a profile: iterations, nudges, schema retries.
+/// Returns the defaults of a profile: iterations, nudges, schema retries.
 fn profile(word: &str) -> Option<(u32, u32, u32)> {
     match word {
         "tool_using" => Some((50, 3, 1)),
@@ -309,10 +309,10 @@ fn profile(word: &str) -> Option<(u32, u32, u32)> {
 }
 
 impl LoopConfig {
-    /// Reads the options. `default_format` is what suits the model.
+    /// Reads the options. `default_format` is the model's default format for tool calls.
     ///
     /// # Errors
-    /// An option is wrong or a tool has no backend.
+    /// An option is invalid, or a tool has no backend.
     pub fn new(
         prompt: &str,
         system: Option<&str>,
@@ -374,7 +374,7 @@ impl LoopConfig {
         let pinned =
             harn_llm::CallOptions::from_json(&harn_value::json!({"tool_search": options.get("tool_search")}))
                 .map_err(|e| ConfigError(e.to_string()))?;
-        // Without a search nothing brings up a deferred tool; the ones that are always loaded wait for none.
+        // Without a search, no deferred tool would ever be loaded. Tools in `always_loaded` are not deferred.
         let eager = |tool: &LoopTool| {
             pinned.tool_search.as_ref().is_none_or(|search| search.always_loaded.contains(&tool.name))
         };
@@ -432,7 +432,7 @@ impl LoopConfig {
         })
     }
 
-    /// Adds a tool of the runtime that the model may call in this loop, unless there is one of that name.
+    /// Adds a runtime tool that the model may call in this loop, unless a tool with this name exists.
     fn offer(
         &mut self,
         name: &str,
@@ -459,7 +459,7 @@ impl LoopConfig {
         Ok(true)
     }
 
-    /// Puts tools of a server in the place of those that it has.
+    /// Replaces a server's tools with new entries.
     pub(crate) fn replace_tools(&mut self, server: &str, entries: &[Json]) -> Result<(), ConfigError> {
         let is_own = |tool: &LoopTool| tool.entry["_mcp_server"] == server;
         let at = self.tools.iter().position(is_own).unwrap_or(self.tools.len());
@@ -477,10 +477,10 @@ impl LoopConfig {
         Ok(())
     }
 
-    /// Adds the tools by which the model transfers the conversation to other agents.
+    /// Adds the tools with which the model transfers the conversation to other agents.
     ///
     /// # Errors
-    /// A tool has the name of a handoff, or an asset does not render.
+    /// A tool has the same name as a handoff, or an asset does not render.
     pub fn offer_handoffs(&mut self, prose: &dyn Prose) -> Result<(), ConfigError> {
         if self.handoffs.is_empty() {
             return Ok(());
@@ -509,7 +509,7 @@ impl LoopConfig {
         Ok(())
     }
 
-    /// Adds the tool by which the model keeps the ledger, when there is one.
+    /// Adds the tool with which the model updates the ledger, if the loop has a ledger.
     ///
     /// # Errors
     /// The asset that describes the tool does not render.
@@ -528,7 +528,7 @@ impl LoopConfig {
         self.offer(LEDGER, "ledger_description", parameters, prose).map(drop)
     }
 
-    /// Adds the tool by which the model loads skills, when there are skills and no tool of that name.
+    /// Adds the tool with which the model loads skills, if there are skills and no tool has this name.
     ///
     /// # Errors
     /// The asset that describes the tool does not render.
@@ -580,7 +580,7 @@ fn callback(options: &Map<String, Json>, key: &str) -> Result<bool, ConfigError>
     }
 }
 
-/// Whether there are guardrails of a kind.
+/// Returns whether there are guardrails of a kind.
 ///
 /// # Errors
 /// The option is not a list of closures and agents.
@@ -627,7 +627,7 @@ fn recitation(value: Option<&Json>) -> Recitation {
     }
 }
 
-/// Takes the history out of the options; of a transcript the rest stays, without the events of its messages.
+/// Moves the history out of the options. A transcript retains its other fields, without the events of its messages.
 fn history(options: &mut Map<String, Json>) -> Result<Conversation, ConfigError> {
     let mut out = Conversation::new();
     let mut take = |list: Option<Json>| -> Result<(), ConfigError> {

@@ -1,12 +1,12 @@
-//! Loop detection: how often in succession one call gave one result.
+//! Loop detection: counts consecutive repetitions of the same call with the same result.
 
 use harn_value::Data as Json;
 use serde::{Deserialize, Serialize};
 
-/// From which repetition on something is done about it; `warn` 0 turns detection off.
+/// The repetitions at which loop detection acts; `warn` 0 disables it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// The result gets a hint.
+    /// A hint is appended to the result.
     pub warn: u32,
     /// The result is replaced.
     pub block: u32,
@@ -20,7 +20,7 @@ impl Default for Limits {
     }
 }
 
-/// The last call and how often it repeated itself.
+/// The last call and its number of consecutive repetitions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Detector {
     last: Option<(String, Json)>,
@@ -28,14 +28,14 @@ pub struct Detector {
     count: u32,
 }
 
-/// What is to become of a result.
+/// How to handle a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing: it does not repeat.
+    /// Return it unchanged: it is not a repetition.
     Fresh,
-    /// A hint is appended.
+    /// Append a hint.
     Warned(u32),
-    /// It is replaced.
+    /// Replace it.
     Blocked(u32),
 }
 
@@ -44,7 +44,7 @@ impl Detector {
         self.last.as_ref().is_some_and(|(name, args)| name == tool && args == arguments)
     }
 
-    /// Returns the repetition count of a call that is not to be executed any more.
+    /// Returns the repetition count if the call must not be executed any more.
     pub fn skips(&mut self, limits: Limits, tool: &str, arguments: &Json) -> Option<u32> {
         let count = self.count + 1;
         if limits.warn == 0 || !self.repeats(tool, arguments) || count < limits.skip {
@@ -54,7 +54,7 @@ impl Detector {
         Some(count)
     }
 
-    /// Takes a result, and says what is to become of it.
+    /// Records a result and returns how to handle it.
     pub fn record(&mut self, limits: Limits, tool: &str, arguments: &Json, result: &str) -> Verdict {
         if self.repeats(tool, arguments) && self.result == result {
             self.count += 1;

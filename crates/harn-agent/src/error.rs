@@ -1,6 +1,6 @@
 //! Errors of a loop's settings.
 
-/// A wrong option, found before the first request.
+/// An invalid option, detected before the first request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ConfigError(pub String);

@@ -1,58 +1,58 @@
-//! What happens in a loop, as it happens: the one type that subscribers, hosts and tests see.
+//! The events of a loop: the type that subscribers, hosts and tests receive.
 
 use harn_value::{Data as Json, json};
 use serde::{Deserialize, Serialize};
 
-/// Something that happened.
+/// An event of a loop.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum AgentEvent {
-    /// The model said something for people.
+    /// The model wrote user-visible text.
     AgentMessageChunk {
-        /// The text.
+        /// The new part.
         text: String,
     },
-    /// More of an answer that a schema describes has arrived.
+    /// A part of a structured answer has arrived.
     AnswerPartial {
-        /// The answer so far; what is not there yet is absent.
+        /// The answer so far; missing parts are absent.
         value: Json,
     },
-    /// The reply broke off and is asked for again: the text of it that was told is void.
+    /// The reply broke off and is requested again: its streamed text is void.
     AgentMessageReset,
     /// The model's private reasoning.
     AgentThoughtChunk {
-        /// The text.
+        /// The new part.
         text: String,
     },
-    /// An iteration begins.
+    /// An iteration has started.
     TurnStart {
         /// Its number, from 0.
         iteration: u32,
     },
-    /// A turn with tool calls is over.
+    /// A turn with tool calls has ended.
     TurnEnd {
         /// Its number, from 0.
         iteration: u32,
-        /// What `post_turn_callback` is told.
+        /// The argument of `post_turn_callback`.
         turn_info: Json,
     },
-    /// The model wants a tool.
+    /// The model requests a tool call.
     ToolCall(ToolProgress),
-    /// A call goes on or is over.
+    /// The status of a call changed.
     ToolCallUpdate(ToolProgress),
-    /// The runtime told the model something.
+    /// The runtime sent a message to the model.
     FeedbackInjected {
-        /// What it is about.
+        /// The kind of the message.
         kind: String,
-        /// The text.
+        /// The content.
         content: String,
     },
     /// A limit ended the loop.
     BudgetExhausted {
-        /// The limit on iterations, when it was that one.
+        /// The limit on iterations, if the loop reached it.
         #[serde(skip_serializing_if = "Option::is_none")]
         max_iterations: Option<u32>,
-        /// What the budget said of the call that it did not let pass.
+        /// Why the budget rejected a call.
         #[serde(skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
@@ -62,68 +62,68 @@ pub enum AgentEvent {
         max_nudges: u32,
         /// Number of the last iteration.
         last_iteration: u32,
-        /// Beginning of the last text.
+        /// Beginning of the last reply.
         tail_excerpt: String,
     },
-    /// Loop detection did something about a call; for the trace only.
+    /// Loop detection handled a repeated call; for the trace only.
     LoopIntervention {
         /// The tool.
         tool_name: String,
         /// `warn`, `block` or `skip`.
         kind: String,
-        /// How often the call repeated itself.
+        /// Number of repetitions of the call.
         count: u32,
     },
-    /// Calls were written as text although they should travel natively; for the trace only.
+    /// In native mode, the model wrote calls as text; for the trace only.
     NativeToolFallback {
-        /// Whether they are run.
+        /// Whether they are executed.
         accepted: bool,
         /// The option `native_tool_fallback`.
         policy: String,
         /// The number of such turns so far.
         fallback_index: u32,
-        /// How many calls there were.
+        /// Number of calls.
         tool_call_count: usize,
     },
-    /// A final reply is not the answer that was asked for, and the model is asked again; for the trace only.
+    /// A final reply does not match the schema, and the model is called again; for the trace only.
     SchemaRetry {
         /// The number of such requests so far.
         attempt: u32,
-        /// What is wrong.
+        /// The validation errors.
         errors: Vec<String>,
         /// Whether the model receives a message about it.
         nudge_used: bool,
-        /// The message.
+        /// The content of the message.
         correction_prompt: String,
     },
-    /// Something that whoever runs the program should know; for standard error only.
+    /// A warning for the user who runs the program; for standard error only.
     Warning {
-        /// The text.
+        /// The warning.
         text: String,
     },
-    /// A skill becomes active.
+    /// A skill was activated.
     SkillActivated(Json),
-    /// A skill is active no longer.
+    /// A skill was deactivated.
     SkillDeactivated(Json),
-    /// An active skill narrows the tools that the model sees.
+    /// An active skill restricts the tools that the model sees.
     SkillScopeTools(Json),
-    /// Older messages gave way to a summary.
+    /// A summary replaced older messages.
     TranscriptCompacted(Json),
     /// Files that a daemon watches have changed.
     FsWatch {
-        /// Which.
+        /// The changed files.
         watch_paths: Vec<String>,
     },
-    /// A daemon found no reason to go on too often.
+    /// A daemon was polled too often without a reason to wake.
     DaemonWatchdogTripped {
-        /// How often it looked.
+        /// Number of polls.
         attempts: u64,
-        /// How long it waited.
+        /// Total wait in milliseconds.
         elapsed_ms: u64,
     },
-    /// Something happened to work that a loop handed on.
+    /// The status of delegated work changed.
     WorkerUpdate(Json),
-    /// A stage of a workflow has handed work on.
+    /// A stage of a workflow created a handoff.
     Handoff(Json),
     /// The conversation was transferred to another agent: `{from, to, message}`.
     AgentHandoff(Json),
@@ -131,18 +131,18 @@ pub enum AgentEvent {
     GuardrailTripped {
         /// `input` or `output`.
         stage: String,
-        /// Which one.
+        /// The name of the guardrail.
         guardrail: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The model has written down a plan: `{plan, entries, tool_name, tool_use_id}`.
+    /// The model wrote a plan: `{plan, entries, tool_name, tool_use_id}`.
     Plan(Json),
-    /// Something happened to a reminder; for the event log only.
+    /// The status of a reminder changed; for the event log only.
     Reminder(Json),
-    /// The model searches deferred tools.
+    /// The model searches for deferred tools.
     ToolSearchQuery(Json),
-    /// Tools that the search brought up.
+    /// The tools that the search found.
     ToolSearchResult(Json),
 }
 
@@ -155,37 +155,38 @@ pub struct ToolProgress {
     pub tool_name: String,
     /// `pending`, `in_progress`, `completed` or `failed`.
     pub status: String,
-    /// The kind that its annotations name, where the call begins.
+    /// The kind in the tool's annotations; set on the first event of a call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// The arguments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_input: Option<Json>,
-    /// Their JSON so far, while the model writes it and it cannot be read yet.
+    /// The JSON of the arguments so far, while it is incomplete and cannot be parsed yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_input_partial: Option<String>,
     /// The result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_output: Option<Json>,
-    /// What went wrong.
+    /// The error message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Its category.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_category: Option<String>,
-    /// Which backend runs the tool.
+    /// The backend that executes the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub executor: Option<Json>,
-    /// Milliseconds since the model's call was taken up, with what was asked about it; whoever drives the loop has the clock.
+    /// Milliseconds since the call was accepted, including approvals; set by the driver of the loop, which has the
+    /// clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<i64>,
-    /// Milliseconds of execution, when it was executed.
+    /// Milliseconds of execution, if the call was executed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execution_duration_ms: Option<i64>,
 }
 
 impl ToolProgress {
-    /// The state of a call that only has a name so far.
+    /// Creates the state of a call of which only the name is known.
     pub fn new(id: &str, name: &str, status: &str) -> ToolProgress {
         ToolProgress {
             tool_call_id: id.to_owned(),
@@ -205,7 +206,7 @@ impl ToolProgress {
 }
 
 impl AgentEvent {
-    /// Whether subscribers hear of it.
+    /// Returns whether subscribers receive the event.
     pub fn is_live(&self) -> bool {
         use AgentEvent::{LoopIntervention, NativeToolFallback, Reminder, SchemaRetry, Warning};
         !matches!(
@@ -218,7 +219,7 @@ impl AgentEvent {
         )
     }
 
-    /// Returns the dict that subscribers get.
+    /// Returns the dict that subscribers receive.
     pub fn to_json(&self, session_id: &str) -> Json {
         let mut out = match self {
             AgentEvent::ToolSearchQuery(fields) => tagged("tool_search_query", fields),

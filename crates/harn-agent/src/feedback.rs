@@ -1,23 +1,22 @@
-//! Messages that the runtime writes to the model, in their envelope.
+//! Messages from the runtime to the model, in their envelope.
 
 use harn_prompt::untrusted::{quote_frames, quote_name};
 use harn_value::{Data as Json, json};
 
-/// Makes the user message `<runtime_feedback kind="K">…</runtime_feedback>`.
+/// Builds the user message `<runtime_feedback kind="K">…</runtime_feedback>`.
 pub fn message(kind: &str, text: &str) -> Json {
     json!({"role": "user", "content": envelope(kind, text)})
 }
 
-/// Wraps a text in the envelope of its kind. Whatever the text holds, the envelope ends where it ends: what comes from
-/// outside is [quoted](harn_prompt::untrusted::quote) by whoever puts it into a text, and no text can close the envelope or begin
-/// another one.
+/// Wraps content in the envelope of its kind. Frame tags in the content are escaped, so that it can neither close the
+/// envelope nor open another one. The caller must [quote](harn_prompt::untrusted::quote) untrusted content.
 pub fn envelope(kind: &str, text: &str) -> String {
     let kind = escape(&kind.replace(char::is_control, ""));
     let text = quote_frames(text.trim());
     format!("<runtime_feedback kind=\"{kind}\">\n{text}\n</runtime_feedback>")
 }
 
-/// Returns the text of a feedback message of this kind.
+/// Returns the content of a feedback message of this kind.
 pub fn text_of<'a>(content: &'a str, kind: &str) -> Option<&'a str> {
     let open = format!("<runtime_feedback kind=\"{}\">\n", escape(kind));
     content.strip_prefix(open.as_str())?.strip_suffix("\n</runtime_feedback>")
@@ -27,8 +26,8 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Puts the results of a text-format turn into one message. What in the texts comes from outside is
-/// [quoted](harn_prompt::untrusted::quote) already.
+/// Combines the results of a turn in text format into one message. Untrusted content in the results is already
+/// [quoted](harn_prompt::untrusted::quote).
 pub fn tool_results(results: &[(String, String)]) -> Json {
     let parts: Vec<String> = results
         .iter()

@@ -1,10 +1,10 @@
-//! Handoffs: one agent passes work on to another, or to a person.
+//! Handoffs: an agent passes work to another agent or to a human.
 
 use harn_llm::options::nearest;
 use harn_prompt::untrusted::quote_element;
 use harn_value::{Data as Json, json};
 
-/// What a handoff consists of.
+/// The fields of a handoff.
 const FIELDS: [&str; 19] = [
     "_type",
     "id",
@@ -27,8 +27,8 @@ const FIELDS: [&str; 19] = [
     "metadata",
 ];
 
-/// What is wrong with the names of a handoff's fields: one that stands for nothing. What a program adds of its own belongs into
-/// `metadata`; in the artifact of a handoff, the fields are one level down.
+/// Returns an error message for an unknown field of a handoff. Programs put additional data into `metadata`. In the
+/// artifact of a handoff, the fields are one level down and are not checked here.
 pub fn unknown(fields: &Json) -> Option<String> {
     let fields =
         fields.as_object().filter(|fields| fields.get("_type").is_none_or(|kind| *kind != "artifact"))?;
@@ -39,7 +39,7 @@ pub fn unknown(fields: &Json) -> Option<String> {
     })
 }
 
-/// Lists of a handoff.
+/// The list fields of a handoff.
 const LISTS: [&str; 7] = [
     "evidence_refs",
     "files_or_entities_touched",
@@ -50,10 +50,10 @@ const LISTS: [&str; 7] = [
     "receipt_links",
 ];
 
-/// Reads a handoff, from its fields or from an artifact that holds one.
+/// Reads a handoff from its fields or from an artifact that contains one.
 ///
 /// # Errors
-/// What is missing or of a wrong type.
+/// A field is missing or has a wrong type.
 pub fn handoff(input: &Json, now: &str, ids: &dyn Fn() -> String) -> Result<Json, String> {
     let fields = if input["_type"] == "artifact" { &input["data"] } else { input };
     if !fields.is_object() {
@@ -175,7 +175,7 @@ fn parts(fields: &Json, key: &str, names: &[&str]) -> Result<Json, String> {
     }
 }
 
-/// Writes a handoff for a prompt: one tag per field, lists as lines.
+/// Renders a handoff for a prompt: one tag per field, lists as lines.
 pub fn context(handoff: &Json) -> String {
     let mut lines = vec!["<handoff>".to_owned()];
     let mut tag = |name: &str, text: String| {

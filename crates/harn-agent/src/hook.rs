@@ -1,4 +1,4 @@
-//! Hooks: what a program or its manifest wants to see of calls before and after they run, and of turns and workers.
+//! Hooks: the events of tool calls, turns and workers that a program or its manifest observes.
 
 use harn_llm::options::nearest;
 use harn_value::{Data as Json, glob};
@@ -6,7 +6,7 @@ use regex::Regex;
 
 use crate::run::HookVerdict;
 
-/// What hooks can be attached to.
+/// The events of hooks.
 pub const EVENTS: [&str; 10] = [
     "PreToolUse",
     "PostToolUse",
@@ -20,41 +20,42 @@ pub const EVENTS: [&str; 10] = [
     "WorkerCancelled",
 ];
 
-/// Which events a hook wants to see.
+/// Selects events of a hook.
 #[derive(Debug, Clone)]
 pub enum Pattern {
-    /// Those of tools whose name fits a glob; events without a tool fit `*`.
+    /// Events of tools whose name matches a glob; events without a tool match `*`.
     Tool(String),
-    /// Those whose payload has a value at a dotted path that the test accepts.
+    /// Events whose payload has a value at a dotted path that passes the test.
     Field(Vec<String>, Test),
 }
 
-/// What a value must be.
+/// A test of a value.
 #[derive(Debug, Clone)]
 pub enum Test {
-    /// Anything but nil, false, zero and what is empty.
+    /// Not nil, false, zero or empty.
     Truthy,
-    /// This text.
+    /// Its printed form equals this string.
     Equals(String),
-    /// Another text.
+    /// It is nil, or its printed form differs from this string.
     Differs(String),
-    /// A text in which this is found.
+    /// Its printed form contains a match.
     Finds(Regex),
 }
 
 impl Pattern {
-    /// Reads the pattern of a hook of an event: a glob over names of tools, `path == "text"`, `path != "text"`,
-    /// `path =~ "regular expression"`, or a dotted path.
+    /// Parses the pattern of a hook of an event: a glob over tool names, `path == "text"`, `path != "text"`, `path =~
+    /// "regular expression"`, or a dotted path.
     ///
     /// # Errors
-    /// A text that says what is wrong. A pattern that no event can fit is wrong, too: whoever wrote it relies on the hook.
+    /// A message that describes the problem. A pattern that no event can match is an error too, because its author
+    /// relies on the hook.
     pub fn parse(event: &str, text: &str) -> Result<Pattern, String> {
         let text = text.trim();
         let wrong = |what: &str| format!("invalid hook pattern '{text}': {what}");
         let operators = ["==", "!=", "=~"].into_iter().filter_map(|op| Some((text.find(op)?, op)));
         let Some((at, operator)) = operators.min() else {
             return match path(text) {
-                // A dot alone does not make a path: tools may have one in their name.
+                // A dot alone does not make a path, because tool names may contain dots.
                 Some(path) if path.len() > 1 && ROOTS.contains(&path[0].as_str()) => {
                     field(event, &path).map_err(|what| wrong(&what))?;
                     Ok(Pattern::Field(path, Test::Truthy))
@@ -76,7 +77,7 @@ impl Pattern {
         Ok(Pattern::Field(path, test))
     }
 
-    /// Whether a hook with this pattern sees an event with this payload.
+    /// Returns whether an event with this payload matches the pattern.
     pub fn matches(&self, payload: &Json) -> bool {
         match self {
             Pattern::Tool(pattern) => match payload["tool"]["name"].as_str() {
@@ -96,10 +97,10 @@ impl Pattern {
     }
 }
 
-/// The first words of paths into a payload.
+/// The first segments of payload paths.
 const ROOTS: [&str; 7] = ["event", "tool", "result", "worker", "turn", "session", "iteration"];
 
-/// What a payload holds, by event. Behind a name with `.*` stands anything.
+/// Returns the payload fields of an event. A suffix `.*` matches any path.
 fn fields(event: &str) -> &'static [&'static str] {
     match event {
         "PreToolUse" => &["event", "tool.name", "tool.args", "tool.args.*"],
@@ -132,7 +133,7 @@ fn fields(event: &str) -> &'static [&'static str] {
     }
 }
 
-/// Says so when no payload of an event has a field.
+/// Returns an error if payloads of an event do not have a field.
 fn field(event: &str, path: &[String]) -> Result<(), String> {
     let path = path.join(".");
     let known = fields(event);
@@ -152,7 +153,7 @@ fn field(event: &str, path: &[String]) -> Result<(), String> {
     }
 }
 
-/// A glob over names of tools.
+/// Parses a glob over tool names.
 fn tool_glob(event: &str, text: &str) -> Result<Pattern, String> {
     if text.is_empty() {
         return Err("it is empty, and would fit nothing".to_owned());
@@ -167,7 +168,7 @@ fn tool_glob(event: &str, text: &str) -> Result<Pattern, String> {
     if !has_tool && text != "*" {
         return Err(format!("{event} is about no tool, and fits * only"));
     }
-    // A tool may have a dot in its name, but `tol.name` is all but a field.
+    // A tool name may contain a dot, but `tol.name` is almost certainly a misspelt field.
     match fields(event)
         .iter()
         .find(|name| text.contains('.') && nearest(text, [**name].into_iter()).is_some())
@@ -190,10 +191,10 @@ fn quoted(text: &str) -> Option<&str> {
     })
 }
 
-/// Reads what a `PreToolUse` hook returned.
+/// Reads the return value of a `PreToolUse` hook.
 ///
 /// # Errors
-/// The value has no meaning.
+/// The value is invalid.
 pub fn before(value: &Json) -> Result<HookVerdict, String> {
     let wrong = || format!("PreToolUse hook must return nil or {{deny, args}}, got {}", value.type_name());
     if value.is_null() {
@@ -209,7 +210,7 @@ pub fn before(value: &Json) -> Result<HookVerdict, String> {
         Some(args) if args.as_object().is_some() => Some(args.clone()),
         Some(_) => return Err(wrong()),
     };
-    // `deny: true` is no reason, and to let the call pass would be the worst way to read it.
+    // `deny: true` has no reason, but it must not let the call pass.
     let deny = match given("deny") {
         None | Some(Json::Bool(false)) => None,
         Some(Json::Bool(true)) => Some("denied by a hook".to_owned()), // prose-ok: contract text
@@ -218,10 +219,10 @@ pub fn before(value: &Json) -> Result<HookVerdict, String> {
     Ok(HookVerdict { arguments, deny })
 }
 
-/// Reads what a `PostToolUse` hook returned: the text that takes the place of the result's, if any.
+/// Reads the return value of a `PostToolUse` hook: the replacement of the result, if any.
 ///
 /// # Errors
-/// The value has no meaning.
+/// The value is invalid.
 pub fn after(value: &Json) -> Result<Option<String>, String> {
     let wrong =
         || format!("PostToolUse hook must return nil, string, or {{result}}, got {}", value.type_name());
@@ -273,7 +274,7 @@ mod tests {
                 && !fits("write*", &json!({}))
                 && fits("tool.args.cmd =~ 'a==b'", &json!({"tool": {"args": {"cmd": "a==b"}}}))
         );
-        // A tool may have a dot in its name.
+        // A tool name may contain a dot.
         assert!(fits("files.read", &json!({"tool": {"name": "files.read"}})));
     }
 

@@ -1,4 +1,4 @@
-//! Skills that the host of a program has: what it says of them, and where they stand among the others.
+//! Skills of the host: reading its answers, and merging its skills with those of the program.
 
 use harn_value::{Data as Json, data::Map, json};
 
@@ -6,13 +6,13 @@ use crate::loop_skill::{LoopSkill, id_of};
 use crate::run::unwrapped;
 use crate::skill_file::{self, HOST, HOST_ID, SkillFile};
 
-/// The largest text of a skill that is taken: 4 MiB, as of a `SKILL.md`.
+/// Maximum size of a skill's body: 4 MiB, the same as for `SKILL.md`.
 const MAX_BODY: usize = 4 << 20;
 
-/// Reads the answer to `skills/list`: entries without their texts, and what is wrong with others, which are not there.
+/// Reads the answer to `skills/list`: the valid entries without bodies, and the problems of the invalid ones.
 ///
 /// # Errors
-/// It is no list of skills.
+/// The answer is not a list of skills.
 pub fn listed(answer: &Json) -> Result<(Vec<Json>, Vec<String>), String> {
     let answer = unwrapped(answer);
     let list = answer.get("skills").unwrap_or(answer);
@@ -34,7 +34,7 @@ pub fn listed(answer: &Json) -> Result<(Vec<Json>, Vec<String>), String> {
     Ok((entries, problems))
 }
 
-/// Makes an entry of what a host says of a skill.
+/// Builds an entry from the host's description of a skill.
 fn entry(given: &Json) -> Result<Json, String> {
     let Some(map) = given.as_object() else {
         return Err(format!("it must be a dict, got {}", given.type_name()));
@@ -50,10 +50,10 @@ fn entry(given: &Json) -> Result<Json, String> {
     checked(map.clone(), short, id)
 }
 
-/// Looks at an entry as at the front matter of a file.
+/// Validates an entry in the same way as the front matter of a file.
 fn checked(mut front: Map<String, Json>, short: &str, id: &str) -> Result<Json, String> {
     front.insert("short".to_owned(), short.into());
-    // Names that mean nothing are passed over, as in all answers of hosts.
+    // Unknown names are ignored, as in all answers of hosts.
     let (mut entry, _) = skill_file::entry(&Json::Object(front), id)?;
     entry.insert("source".to_owned(), HOST.into());
     entry.insert(HOST_ID.to_owned(), id.into());
@@ -61,10 +61,10 @@ fn checked(mut front: Map<String, Json>, short: &str, id: &str) -> Result<Json, 
     Ok(Json::Object(entry))
 }
 
-/// Reads the answer to `skills/fetch`: the skill with its text, and with what was not said of it before.
+/// Reads the answer to `skills/fetch`: the skill with its body and any additional fields.
 ///
 /// # Errors
-/// What is wrong with the answer.
+/// The answer is malformed.
 pub fn fetched(skill: &LoopSkill, answer: &Json) -> Result<LoopSkill, String> {
     let answer = unwrapped(answer);
     let Some(body) = answer.get("body").and_then(Json::as_str) else {
@@ -76,7 +76,7 @@ pub fn fetched(skill: &LoopSkill, answer: &Json) -> Result<LoopSkill, String> {
     }
     let mut front = skill.entry.as_object().cloned().unwrap_or_default();
     for (key, value) in answer.as_object().into_iter().flatten() {
-        // What the program knows it by stays.
+        // The identity of the skill does not change.
         if !["id", "name", "short"].contains(&key.as_str()) {
             front.insert(key.replace('-', "_"), value.clone());
         }
@@ -87,8 +87,8 @@ pub fn fetched(skill: &LoopSkill, answer: &Json) -> Result<LoopSkill, String> {
     Ok(read)
 }
 
-/// Puts the skills of the host among those of a registry. `order` are the layers: of two skills with one name the earlier layer's is
-/// there, and one that a program has defined itself hides all others.
+/// Merges the skills of the host into those of a registry. `order` lists the layers: of two skills with the same name,
+/// the one of the earlier layer is used, and a skill that a program defines itself hides all others.
 pub fn join(mut list: Vec<Json>, hosted: Vec<Json>, order: &[&str]) -> Vec<Json> {
     let rank = |entry: &Json| order.iter().position(|layer| entry["source"].as_str() == Some(layer));
     let Some(own) = order.iter().position(|layer| *layer == HOST) else { return list };

@@ -1,4 +1,4 @@
-//! The task ledger: deliverables that a model keeps true with a tool, and that hold up the end of the task.
+//! The task ledger: deliverables that a model updates with a tool, and that must be resolved before the task can end.
 
 use harn_llm::options::shape::Shape;
 use harn_value::{Data as Json, data::Map};
@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ConfigError;
 
-/// The tool by which the model changes the ledger.
+/// The tool with which the model updates the ledger.
 pub(crate) const LEDGER: &str = "ledger";
 
 const STATUSES: [&str; 4] = ["open", "done", "blocked", "dropped"];
 
-/// What is to be delivered, and what came up on the way.
+/// The deliverables of a task, and observations.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
-    /// The task as a whole.
+    /// The whole task.
     root_task: String,
     deliverables: Vec<Deliverable>,
     observations: Vec<String>,
@@ -32,10 +32,10 @@ struct Deliverable {
 }
 
 impl Ledger {
-    /// Reads the option `task_ledger`, or `root_task` and `deliverables`; `None` when there is none of them.
+    /// Reads the option `task_ledger`, or `root_task` and `deliverables`; returns `None` if none of them is set.
     ///
     /// # Errors
-    /// One of them has another shape.
+    /// An option has the wrong type.
     pub fn from_options(options: &Map<String, Json>) -> Result<Option<Ledger>, ConfigError> {
         let given = |map: &Map<String, Json>, key: &str| map.get(key).filter(|v| !v.is_null()).cloned();
         let wrong = |what: String| ConfigError(format!("agent_loop: {what}"));
@@ -83,7 +83,7 @@ impl Ledger {
         Ok(Some(ledger))
     }
 
-    /// Adds a deliverable of the options: its text, or a dict.
+    /// Adds a deliverable of the options: its description, or a dict.
     fn add_given(&mut self, item: &Json, place: &str) -> Result<(), String> {
         let fields = Shape::Dict(&[
             ("id", Shape::Text),
@@ -115,16 +115,16 @@ impl Ledger {
         format!("deliverable-{n}")
     }
 
-    /// Ids of what holds up the end of the task.
+    /// Returns the deliverables that prevent the end of the task, as `ID (STATUS)`.
     pub fn pending(&self) -> Vec<String> {
         let holds = |d: &&Deliverable| d.status == "open" || d.status == "blocked";
         self.deliverables.iter().filter(holds).map(|d| format!("{} ({})", d.id, d.status)).collect()
     }
 
-    /// Does what a call asks for, and says what it did.
+    /// Executes a call of the ledger tool and returns a description of the change.
     ///
     /// # Errors
-    /// What is wrong with the call, for the model.
+    /// An error message for the model.
     pub fn apply(&mut self, arguments: &Json) -> Result<String, String> {
         let field = |key: &str| {
             let text = arguments.get(key).and_then(Json::as_str).map(str::trim);
@@ -184,7 +184,7 @@ impl Ledger {
         }
     }
 
-    /// The dict of results.
+    /// Returns the dict for results.
     pub fn to_json(&self) -> Json {
         Json::lossy(self)
     }

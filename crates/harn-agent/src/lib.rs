@@ -1,28 +1,28 @@
 //! Tools, skills and the agent loop, without I/O.
 //!
-//! The loop is a state machine that can be saved between any two steps: [`AgentLoop::next_step`] says
-//! what is needed next (call a model, run tools, ask a callback) and [`AgentLoop::answer`] takes the
-//! result. Whoever drives it decides how models are called and tools are run; pausing, replaying and
-//! testing need nothing else. What happens on the way is told as [`AgentEvent`]s.
+//! The loop is a state machine that can be saved between any two steps: [`AgentLoop::next_step`] returns what is needed
+//! next (call a model, run tools, call a callback), and [`AgentLoop::answer`] takes the result. The driver decides how
+//! models are called and tools are executed; pausing, replay and tests need no other mechanism. Progress is reported as
+//! [`AgentEvent`]s.
 //!
-//! The crate knows nothing of the VM. Registries hold script values ([`harn_value::Value`]) because
-//! handlers are closures; the loop itself lives on JSON.
+//! The crate does not depend on the VM. Registries hold script values ([`harn_value::Value`]) because handlers are
+//! closures; the loop itself operates on JSON.
 //!
-//! Read `run/mod.rs` first (the steps of an iteration), then `run/dispatch.rs` (what happens to a tool
-//! call) and `config.rs` (the options).
+//! Read `run/mod.rs` first (the steps of an iteration), then `run/dispatch.rs` (the stages of a tool call) and
+//! `config.rs` (the options).
 //!
-//! | Folder or file | What it holds |
+//! | Directory or file | Content |
 //! | --- | --- |
 //! | `run/` | the loop itself |
-//! | `policy/`, `ceiling.rs` | whether a tool call may run; what is left of the rights that were asked for |
-//! | `harness/` | the specifications of agents with roles, plans and runtimes |
-//! | `roles/` | what a runtime of such agents decides |
-//! | `workflow/`, `lifecycle/`, `daemon/` | graphs of loops; work that is handed on; loops that wait for events |
-//! | `profile/` | what a project folder says about itself, as parts of a prompt |
-//! | `evals/` | packs of cases that runs are judged by; what has to be corrected again and again |
-//! | `mcp.rs` | servers of tools: how a loop names them, what they list and answer |
-//! | `assemble.rs` | artifacts in chunks that fit a budget |
-//! | `artifact.rs`, `handoff.rs`, `plan_artifact.rs` | what agents hand to each other |
+//! | `policy/`, `ceiling.rs` | whether a tool call may run; the intersection of policies |
+//! | `harness/` | the specs of agents with roles, plans and runtimes |
+//! | `roles/` | the decisions of a role runtime |
+//! | `workflow/`, `lifecycle/`, `daemon/` | graphs of loops; delegated work; loops that wait for events |
+//! | `profile/` | facts about a project directory, as parts of a prompt |
+//! | `evals/` | eval packs; records of repeated corrections |
+//! | `mcp.rs` | MCP servers: their options, tools and results |
+//! | `assemble.rs` | artifacts split into chunks that fit a budget |
+//! | `artifact.rs`, `handoff.rs`, `plan_artifact.rs` | the values that agents pass to each other |
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! A skill as a loop needs it, and how well it fits a task.
+//! Skills in a loop, and how well they match a task.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use crate::error::ConfigError;
 use crate::skill_file::{HOST, HOST_ID, SkillFile};
 
-/// The tool by which a model asks for the body of a skill.
+/// The tool with which a model loads the body of a skill.
 pub(crate) const LOAD_SKILL: &str = "load_skill";
 
-/// The environment variable that makes signatures necessary.
+/// The environment variable that makes signatures mandatory.
 pub const REQUIRE_SIGNED: &str = "HARN_REQUIRE_SIGNED_SKILLS";
 
 /// A skill of a loop.
@@ -24,17 +24,17 @@ pub struct LoopSkill {
     pub id: String,
     /// Its name.
     pub name: String,
-    /// Its entry, closures as foreign values.
+    /// Its entry; closures are opaque values.
     pub entry: Json,
-    /// Globs of files it is about.
+    /// Globs of the files that it applies to.
     pub paths: Vec<String>,
-    /// The tools that stay visible while it is active: names, `namespace:TAG` or `*`. `None`: it narrows nothing.
+    /// The tools that remain visible while the skill is active: names, `namespace:TAG` or `*`. `None` means all.
     pub allowed_tools: Option<Vec<String>>,
-    /// Servers of tools that it wants.
+    /// The MCP servers that it uses.
     pub servers: Vec<String>,
-    /// Whether the model may have it: matched or loaded.
+    /// Whether the model may use it, by matching or by loading.
     pub for_models: bool,
-    /// What its file holds, for a skill on disk.
+    /// The content of its file, for a skill on disk.
     #[serde(default)]
     pub file: Option<SkillFile>,
 }
@@ -66,46 +66,46 @@ impl LoopSkill {
         })
     }
 
-    /// Returns a text field, `""` when there is none.
+    /// Returns a string field; `""` if missing.
     pub fn text(&self, key: &str) -> &str {
         self.entry.get(key).and_then(Json::as_str).unwrap_or_default()
     }
 
-    /// Whether there is a closure to be called at this moment: `on_activate` or `on_deactivate`.
+    /// Returns whether there is a closure for a hook: `on_activate` or `on_deactivate`.
     pub(crate) fn has_hook(&self, hook: &str) -> bool {
         self.entry.get(hook).is_some_and(|value| value.as_opaque().is_some())
     }
 
-    /// The folder of a skill on disk.
+    /// Returns the directory of a skill on disk.
     pub fn folder(&self) -> Option<&str> {
         self.entry.get("skill_dir").and_then(Json::as_str).filter(|folder| !folder.is_empty())
     }
 
-    /// What the host calls it, for one of the host's.
+    /// Returns the host's id of a skill of the host.
     pub fn host_id(&self) -> Option<&str> {
         let hosted = self.text("source") == HOST;
         self.entry.get(HOST_ID).and_then(Json::as_str).filter(|_| hosted)
     }
 
-    /// Whether it is one of the host's, whose text nobody has asked for yet.
+    /// Returns whether it is a skill of the host whose body has not been fetched yet.
     pub(crate) fn is_unread(&self) -> bool {
         self.file.is_none() && self.host_id().is_some()
     }
 
-    /// Names of the variables that its body mentions.
+    /// Returns the names of the variables that its body contains.
     pub fn wanted_variables(&self) -> BTreeSet<String> {
         let pieces = self.body().split("${").skip(1);
         let names = pieces.filter_map(|piece| piece.split_once('}').map(|(name, _)| name.to_owned()));
         names.filter(|name| name.starts_with("HARN_")).collect()
     }
 
-    /// Who may have signed it; empty: anybody who is known.
+    /// Returns the signers that are accepted; an empty list accepts any trusted signer.
     pub fn trusted_signers(&self) -> Vec<String> {
         let list = self.entry.get("trusted_signers").and_then(Json::as_array);
         list.into_iter().flatten().map(Json::printed).collect()
     }
 
-    /// The entry as prompt assembly takes it: with the body of a skill on disk.
+    /// Returns the entry for prompt assembly, including the body of a skill on disk.
     pub fn shown(&self) -> Json {
         let mut entry = self.entry.clone();
         if let Some(file) = &self.file
@@ -116,7 +116,7 @@ impl LoopSkill {
         entry
     }
 
-    /// The instructions as they were written.
+    /// Returns the unrendered instructions.
     pub fn body(&self) -> &str {
         if let Some(file) = &self.file {
             return &file.body;
@@ -127,7 +127,7 @@ impl LoopSkill {
         }
     }
 
-    /// Whether a tool stays visible while this skill is active.
+    /// Returns whether a tool remains visible while this skill is active.
     pub fn allows(&self, tool: &str, namespace: Option<&str>) -> bool {
         self.allowed_tools.iter().flatten().any(|allowed| match allowed.strip_prefix("namespace:") {
             Some(tag) => namespace == Some(tag),
@@ -135,14 +135,14 @@ impl LoopSkill {
         })
     }
 
-    /// Whether it goes without a signature: those that a program defines have none.
+    /// Returns whether a signature is required. Skills that a program defines have none.
     fn wants_signature(&self) -> bool {
         let wanted = |key: &str| self.entry.get(key).is_some_and(truthy);
         wanted("require_signature") || wanted("trusted_signers")
     }
 }
 
-/// The id of an entry: `namespace/name` or `name`.
+/// Returns the id of an entry: `namespace/name` or `name`.
 pub(crate) fn id_of(entry: &Json) -> Option<String> {
     let text = |key: &str| entry.get(key).and_then(Json::as_str).filter(|text| !text.trim().is_empty());
     let name = text("name")?;
@@ -153,24 +153,24 @@ fn no_skills() -> ConfigError {
     ConfigError("agent_loop: skills must be a skill registry or a list of skill entries with a `name`".into()) // prose-ok: diagnostic
 }
 
-/// The skills of a loop and how they are chosen.
+/// The skills of a loop and how they are selected.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoopSkills {
     /// In registry order.
     pub list: Vec<LoopSkill>,
     /// `metadata`, or a strategy that needs a host.
     pub strategy: String,
-    /// How many may be matched.
+    /// Maximum number of matched skills.
     pub top_n: usize,
-    /// Whether the choice of the first turn stands.
+    /// Whether the selection of the first turn is retained.
     pub sticky: bool,
-    /// Files that the task is about.
+    /// Files that the task concerns.
     pub working_files: Vec<String>,
     /// Skills that were active when the session's last loop ended.
     pub carried: Option<Vec<String>>,
     /// Values of `${HARN_...}` in bodies, and [`REQUIRE_SIGNED`].
     pub variables: BTreeMap<String, String>,
-    /// Whether the model may ask for a body.
+    /// Whether the model may load a body.
     pub loadable: bool,
 }
 
@@ -181,7 +181,7 @@ impl LoopSkills {
     /// Reads the options `skills`, `skill_match` and `working_files`.
     ///
     /// # Errors
-    /// One of them has another shape.
+    /// An option has the wrong type.
     pub fn from_options(options: &Map<String, Json>) -> Result<LoopSkills, ConfigError> {
         let nil = Json::Null;
         let option = |key: &str| options.get(key).unwrap_or(&nil);
@@ -211,14 +211,14 @@ impl LoopSkills {
         })
     }
 
-    /// Names of the variables that bodies mention, and [`REQUIRE_SIGNED`].
+    /// Returns the names of the variables that bodies contain, and [`REQUIRE_SIGNED`].
     pub fn wanted_variables(&self) -> BTreeSet<String> {
         let mut names = BTreeSet::from([REQUIRE_SIGNED.to_owned()]);
         names.extend(self.list.iter().flat_map(LoopSkill::wanted_variables));
         names
     }
 
-    /// Puts a skill in the place of the one with its id.
+    /// Replaces the skill with the same id.
     pub fn put(&mut self, skill: LoopSkill) {
         if let Some(place) = self.list.iter_mut().find(|known| known.id == skill.id) {
             *place = skill;
@@ -230,7 +230,7 @@ impl LoopSkills {
         self.list.iter().find(|skill| skill.id == id)
     }
 
-    /// Returns the skill that a model means: by id, or by a name that only one skill has.
+    /// Returns the skill that a model named: by id, or by a name that only one skill has.
     fn meant(&self, name: &str) -> Option<&LoopSkill> {
         self.get(name).or_else(|| {
             let mut named = self.list.iter().filter(|skill| skill.name == name);
@@ -238,7 +238,7 @@ impl LoopSkills {
         })
     }
 
-    /// The skills that fit a task, best first.
+    /// Returns the skills that match a task, best first.
     pub fn rank(&self, query: &str) -> Vec<Candidate> {
         let lower = query.to_lowercase();
         let words: BTreeSet<&str> =
@@ -246,7 +246,7 @@ impl LoopSkills {
         let skills = self.list.iter().filter(|skill| skill.for_models);
         let mut found: Vec<Candidate> =
             skills.filter_map(|skill| self.score(skill, &lower, &words)).collect();
-        // Stable: equal ones stay in registry order.
+        // The sort is stable: skills with equal scores stay in registry order.
         found.sort_by(|a, b| b.score.total_cmp(&a.score));
         found
     }
@@ -278,7 +278,7 @@ impl LoopSkills {
         (score > 0.0).then(|| Candidate { id: skill.id.clone(), score, reason: reasons.join("; ") })
     }
 
-    /// The skill that a call of `load_skill` means, when the host has to be asked for its text first.
+    /// Returns the skill of a `load_skill` call if its body must be fetched from the host first.
     pub fn unread(&self, arguments: &Json) -> Option<&LoopSkill> {
         self.allowed(arguments).ok().filter(|skill| skill.is_unread())
     }
@@ -299,7 +299,7 @@ impl LoopSkills {
         Loaded { skill: Some(skill), refused: None, text }
     }
 
-    /// The skill that a call of `load_skill` means, or why it is not given.
+    /// Returns the skill of a `load_skill` call, or why it is not available.
     fn allowed(&self, arguments: &Json) -> Result<&LoopSkill, Loaded<'_>> {
         let Some(name) = arguments.get("name").and_then(Json::as_str).filter(|n| !n.trim().is_empty()) else {
             return Err(Loaded::failed("invalid_arguments", "`name` must be the id of a skill", ""));
@@ -331,28 +331,28 @@ impl LoopSkills {
     }
 }
 
-/// Reads a glob over paths: `*` stays in a folder, `**` does not.
+/// Parses a path glob: `*` does not match `/`, `**` does.
 fn path_glob(pattern: &str) -> Option<GlobMatcher> {
     GlobBuilder::new(pattern).literal_separator(true).build().ok().map(|glob| glob.compile_matcher())
 }
 
-/// A skill that fits.
+/// A skill that matches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
     /// The skill.
     pub id: String,
-    /// More than 0; compares with those of other skills only.
+    /// Greater than 0; comparable only with the scores of other skills.
     pub score: f64,
-    /// What fits.
+    /// Why it matches.
     pub reason: String,
 }
 
 /// The answer to a call of `load_skill`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded<'a> {
-    /// The skill, when there is nothing against it.
+    /// The skill, if it may be loaded.
     pub skill: Option<&'a LoopSkill>,
-    /// The skill that is refused for want of a signature, and the code of the error.
+    /// A skill that was rejected because of its signature, with the error code.
     pub refused: Option<(&'a LoopSkill, &'static str)>,
     /// Its rendered body, or the error as JSON.
     pub text: String,
@@ -370,7 +370,7 @@ impl<'a> Loaded<'a> {
     }
 }
 
-/// Whether a tool belongs to the runtime, which no skill hides.
+/// Returns whether a tool belongs to the runtime; skills do not hide such tools.
 pub(crate) fn is_runtime_tool(name: &str) -> bool {
     name == LOAD_SKILL || name == crate::ledger::LEDGER || glob("__harn_*", name)
 }

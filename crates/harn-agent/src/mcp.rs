@@ -1,7 +1,7 @@
-//! Servers of the Model Context Protocol: how a loop names them, and what their words mean here.
+//! MCP servers (Model Context Protocol): the options of a loop that name them, and the handling of their data.
 //!
-//! What a server says is not trusted: names are made into names that every provider takes, schemas are read as far as they
-//! go, and a result is text for the model or an error.
+//! Server data is untrusted: tool names are converted to names that every provider accepts, schemas are read as far as
+//! possible, and a result is text for the model or an error.
 
 use std::cell::Cell;
 
@@ -11,19 +11,19 @@ use harn_value::{Data as Json, data::Map, json};
 
 use crate::error::ConfigError;
 
-/// The version of the protocol that is asked for. What the server answers with is accepted.
+/// The requested version of the protocol. Any version in the server's answer is accepted.
 pub const VERSION: &str = "2025-11-25";
 
-/// Most tools of a server.
+/// Maximum number of tools per server.
 pub const MAX_TOOLS: usize = 1000;
 
-/// The longest that a server runs on when nobody needs it, in milliseconds: a week.
+/// Maximum time that an unused server stays running, in milliseconds: one week.
 const MAX_KEEP_ALIVE: u64 = 7 * 24 * 3600 * 1000;
 
-/// How often a schema may lead to another one.
+/// Maximum depth of nested schema references.
 const MAX_REFERENCES: u32 = 8;
 
-/// Most parts of a schema once what it leads to stands in its place: references can multiply.
+/// Maximum number of schema parts after references are inlined, because references can multiply.
 const MAX_PARTS: usize = 10_000;
 
 /// The keys of an entry of `mcp_servers`.
@@ -43,11 +43,11 @@ const KEYS: &[&str] = &[
 /// Keys whose values are functions.
 const CALLBACKS: &[&str] = &["on_sampling", "on_elicitation", "on_log"];
 
-/// Levels of `log_level`, as the protocol names them.
+/// Values of `log_level`, as defined by the protocol.
 const LOG_LEVELS: &[&str] =
     &["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
-/// Headers that the transport writes.
+/// Headers that the transport sets.
 const OWN_HEADERS: &[&str] = &[
     "accept",
     "content-type",
@@ -58,51 +58,51 @@ const OWN_HEADERS: &[&str] = &[
     "last-event-id",
 ];
 
-/// Keys of servers that are programs.
+/// Keys of servers that are started as a program.
 const OF_PROGRAM: &[&str] = &["command", "args", "env", "cwd"];
 
-/// Keys of servers that are reached over HTTP.
+/// Keys of HTTP servers.
 const OF_HTTP: &[&str] = &["url", "auth_token", "headers", "client_id", "client_secret", "scopes"];
 
-/// What a table `[[mcp]]` of a manifest may hold besides.
+/// Additional keys of a table `[[mcp]]` in a manifest.
 const OF_MANIFEST: &[&str] = &["lazy", "card", "keep_alive_ms"];
 
-/// A server of a loop.
+/// An MCP server of a loop.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Server {
-    /// Its name, which its tools have in front.
+    /// Its name, the prefix of its tools' names.
     pub name: String,
-    /// How it is reached.
+    /// Its transport.
     pub reach: Reach,
-    /// How long an answer may take, when not as usual, in milliseconds.
+    /// Timeout of a request in milliseconds, if it differs from the default.
     pub timeout_ms: Option<u64>,
-    /// The version of the protocol that is asked for, when not [`VERSION`].
+    /// The requested version of the protocol, if it differs from [`VERSION`].
     pub version: Option<String>,
-    /// Whether the instructions of the server become part of the system prompt.
+    /// Whether the server's instructions become part of the system prompt.
     pub instructions: bool,
-    /// The level from which on the server logs.
+    /// The minimum level of the server's log messages.
     pub log_level: Option<String>,
-    /// The directories that the server may use, when they are data.
+    /// The directories that the server may use, if they are data and not a function.
     pub roots: Option<Json>,
-    /// Requests of the server that the program answers.
+    /// The server's requests that the program answers.
     pub answers: Answers,
 }
 
-/// What a sign-in needs, where it is not discovered.
+/// Parameters of a sign-in that are not discovered.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SignIn {
-    /// The id of the client, where the server registers none.
+    /// The client id, for servers that do not support registration.
     pub client_id: Option<String>,
     /// Its secret.
     pub client_secret: Option<String>,
-    /// The scopes to ask for.
+    /// The scopes to request.
     pub scopes: Vec<String>,
 }
 
-/// Requests of a server that the program answers. All others are rejected.
+/// The server's requests that the program answers. All others are rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Answers {
-    /// Calls of a model.
+    /// Model calls.
     pub sampling: bool,
     /// Questions to the user.
     pub elicitation: bool,
@@ -113,12 +113,12 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Whether there is any.
+    /// Returns whether the program answers any request.
     pub fn any(self) -> bool {
         self.sampling || self.elicitation || self.roots || self.log
     }
 
-    /// Returns the methods of the server that the program receives.
+    /// Returns the server's methods that the program receives.
     pub fn methods(self) -> Vec<String> {
         let all = [
             (true, "notifications/tools/list_changed"),
@@ -131,45 +131,45 @@ impl Answers {
     }
 }
 
-/// How a server is reached.
+/// The transport of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reach {
-    /// A program, by its standard streams.
+    /// A program, through standard input and output.
     Program(Program),
-    /// An address, by HTTP.
+    /// A URL, through HTTP.
     Http {
-        /// The address.
+        /// The URL.
         url: String,
-        /// What the server knows its users by.
+        /// The bearer token.
         token: Option<String>,
-        /// Headers of each request, names in small letters.
+        /// Headers of each request, with lowercase names.
         headers: Vec<(String, String)>,
-        /// What `harn mcp login` needs.
+        /// The parameters of `harn mcp login`.
         sign_in: SignIn,
     },
 }
 
-/// A server that is a program.
+/// A server that is started as a program.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Program {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// Variables that are set for it.
+    /// Environment variables for the program.
     pub env: Vec<(String, String)>,
-    /// Where it runs, when not in the working directory.
+    /// Its working directory, if it differs from the current one.
     pub cwd: Option<String>,
 }
 
-/// A server of a project's manifest.
+/// A server in a project's manifest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OfProject {
     /// The server.
     pub server: Server,
-    /// Where its card is.
+    /// The location of its card.
     pub card: Option<String>,
-    /// Whether it starts when somebody needs it first, and not with the program.
+    /// Whether it is started when it is first needed instead of with the program.
     pub lazy: bool,
-    /// How long it runs on when nobody needs it any more, in milliseconds.
+    /// How long it stays running after its last use, in milliseconds.
     pub keep_alive_ms: u64,
 }
 
@@ -195,7 +195,7 @@ impl Server {
 /// Reads the option `mcp_servers`.
 ///
 /// # Errors
-/// An entry is wrong.
+/// An entry is invalid.
 pub fn servers(option: Option<&Json>) -> Result<Vec<Server>, ConfigError> {
     let list = match option {
         None | Some(Json::Null | Json::Bool(false)) => return Ok(Vec::new()),
@@ -224,7 +224,7 @@ fn of_loop(text: String) -> ConfigError {
 /// Reads the table of a server in a project's manifest.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A message that describes the problem.
 pub fn manifest_server(table: &Map<String, Json>) -> Result<OfProject, String> {
     let server = server(table, "`[[mcp]]` table", OF_MANIFEST)?;
     let wrong = |what: &str| Err(format!("MCP server `{}`: {what}", server.name));
@@ -246,10 +246,10 @@ pub fn manifest_server(table: &Map<String, Json>) -> Result<OfProject, String> {
     Ok(OfProject { server, card, lazy, keep_alive_ms })
 }
 
-/// Reads the arguments of `mcp_connect`: a command or an address, arguments, and the options of an entry of `mcp_servers`.
+/// Reads the arguments of `mcp_connect`: a command or URL, arguments, and the options of an entry of `mcp_servers`.
 ///
 /// # Errors
-/// What is wrong with them.
+/// A message that describes the problem.
 pub fn connection(command: &str, args: Vec<String>, options: Map<String, Json>) -> Result<Server, String> {
     let mut entry = options;
     let is_address = ["http://", "https://"].iter().any(|scheme| command.starts_with(scheme));
@@ -265,13 +265,13 @@ pub fn connection(command: &str, args: Vec<String>, options: Map<String, Json>) 
     entry.entry("name").or_insert_with(|| "mcp_connect".into());
     let mut server = server(&entry, "connection", &[])?;
     if !named {
-        // The server's own name is shown.
+        // Without a given name, the name that the server reports is shown.
         server.name.clear();
     }
     Ok(server)
 }
 
-/// Reads a server. `place` is where it is described, `more` what may be said there besides.
+/// Reads a server. `place` names the source for errors; `more` lists additional allowed keys.
 fn server(entry: &Map<String, Json>, place: &str, more: &[&str]) -> Result<Server, String> {
     let given = |key: &str| entry.get(key).filter(|value| !value.is_null());
     let name = given("name").and_then(Json::as_str).map(str::trim).filter(|name| !name.is_empty());
@@ -412,7 +412,7 @@ fn server(entry: &Map<String, Json>, place: &str, more: &[&str]) -> Result<Serve
     named(Reach::Program(Program { command, env, cwd }))
 }
 
-/// Reads what a sign-in needs.
+/// Reads the parameters of a sign-in.
 fn sign_in(entry: &Map<String, Json>) -> Result<SignIn, String> {
     let text = |key: &str| match entry.get(key) {
         None | Some(Json::Null) => Ok(None),
@@ -461,15 +461,15 @@ fn headers(given: Option<&Json>, has_token: bool) -> Result<Vec<(String, String)
     Ok(out)
 }
 
-/// What may stand behind `Bearer` in a header.
+/// Returns whether a string is a valid bearer token for a header.
 fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// Reads an answer to a request: what it gives, or the server's refusal.
+/// Reads the response to a request and returns its result.
 ///
 /// # Errors
-/// `MCP error (CODE): MESSAGE`; an answer that is none.
+/// `MCP error (CODE): MESSAGE`, or a message about a malformed response.
 pub fn answer(bytes: &[u8]) -> Result<Json, String> {
     let mut answer: Json = serde_json::from_slice(bytes).map_err(|e| format!("no JSON: {e}"))?;
     if let Some(error) = answer.get("error").filter(|error| !error.is_null()) {
@@ -483,11 +483,11 @@ pub fn answer(bytes: &[u8]) -> Result<Json, String> {
     }
 }
 
-/// Returns the result of a tool as a program sees it: structured content as data; without it the text of a single text
-/// block, the blocks otherwise, nil for none. Structured content next to media is a block of its own.
+/// Returns the result of a tool as a program receives it: structured content as data; otherwise the text of a single
+/// text block, or the blocks, or nil for none. Structured content together with media becomes a separate block.
 ///
 /// # Errors
-/// The text of a result that is an error.
+/// The text of an error result.
 pub fn content(result: &Json) -> Result<Json, String> {
     let blocks = blocks(result);
     if result["isError"] == true {
@@ -518,9 +518,9 @@ fn text_of(block: &Json) -> Option<&str> {
 /// The result of a server's tool as a model receives it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerResult {
-    /// Its text, with structured content as JSON and a marker for content that no model receives.
+    /// Its text, with structured content as JSON and a marker for content that models cannot receive.
     pub text: String,
-    /// Its images and documents, as blocks of a message.
+    /// Its images and documents, as message blocks.
     pub media: Vec<Json>,
     /// Whether the tool failed.
     pub is_error: bool,
@@ -581,10 +581,11 @@ impl ServerResult {
     }
 }
 
-/// Types of images that every provider with images accepts.
+/// Image types that every provider with image support accepts.
 const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// Whether texts say what structured content says. The SDKs of the protocol put values that are no objects under `result`.
+/// Returns whether text blocks repeat the structured content. The MCP SDKs wrap values that are not objects in
+/// `result`.
 fn repeats(texts: &[String], structured: &Json) -> bool {
     let says = |text: &str, value: &Json| {
         value.as_str() == Some(text)
@@ -607,8 +608,8 @@ pub fn listed(server: &str, tools: Vec<Json>) -> Vec<Json> {
     tools.into_iter().filter(Json::is_object).map(named).collect()
 }
 
-/// Returns the tools that a server listed as entries of a registry. Of two tools with one name the first remains; names
-/// that become equal are numbered.
+/// Converts the tools that a server listed to registry entries. Of tools with the same name, the first is used;
+/// different names that become equal are numbered.
 ///
 /// # Errors
 /// A tool has no name.
@@ -648,13 +649,13 @@ pub fn entries(server: &str, tools: &[Json]) -> Result<Vec<Json>, String> {
     Ok(entries)
 }
 
-/// A name of letters, digits, `_` and `-`, which is what every provider takes.
+/// Replaces characters other than letters, digits, `_` and `-`, so that every provider accepts the name.
 fn plain_name(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
     name.chars().map(plain).collect()
 }
 
-/// The schema of a tool's arguments as the server declares it, references resolved: what is open stays open.
+/// Returns the schema of a tool's arguments with references resolved. Open schemas remain open.
 fn parameters(schema: &Json) -> Json {
     let parts = Cell::new(MAX_PARTS);
     let mut root = inlined(schema, schema, MAX_REFERENCES, &parts);
@@ -668,12 +669,12 @@ fn parameters(schema: &Json) -> Json {
     Json::Object(out)
 }
 
-/// Quotes text of a server, which goes into the system prompt.
+/// Quotes untrusted server text for the system prompt.
 fn harmless(text: &str) -> String {
     quote(&without_controls(text)).into_owned()
 }
 
-/// Makes the texts of a schema harmless.
+/// Quotes the strings of a schema.
 fn disarm(schema: &mut Json) {
     match schema {
         Json::String(text) => *text = harmless(text),
@@ -683,8 +684,8 @@ fn disarm(schema: &mut Json) {
     }
 }
 
-/// Makes what stands under a keyword harmless. Names and values are what the server is sent: where they cannot stay as they are,
-/// they are left out. Says whether the keyword stays.
+/// Quotes the value of a keyword. Names and values that are sent back to the server cannot be quoted; unsafe ones are
+/// dropped. Returns whether the keyword itself is retained.
 fn disarm_keyword(key: &str, value: &mut Json) -> bool {
     fn all_plain(value: &Json) -> bool {
         match value {
@@ -710,7 +711,7 @@ fn disarm_keyword(key: &str, value: &mut Json) -> bool {
     }
 }
 
-/// A schema with what its references lead to in their places. What leads too far is any value.
+/// Returns a schema with its references inlined. References that are nested too deeply accept any value.
 fn inlined(schema: &Json, root: &Json, left: u32, parts: &Cell<usize>) -> Map<String, Json> {
     let Json::Object(map) = schema else { return Map::new() };
     if let Some(reference) = map.get("$ref").and_then(Json::as_str) {
@@ -723,7 +724,7 @@ fn inlined(schema: &Json, root: &Json, left: u32, parts: &Cell<usize>) -> Map<St
     let kept = map.iter().filter(|(key, _)| !["$defs", "definitions", "$schema"].contains(&key.as_str()));
     let member = |(key, value): (&String, &Json)| {
         let value = match value {
-            // Its keys are names, not keywords.
+            // The keys of this dict are property names, not keywords.
             Json::Object(map) if ["properties", "patternProperties"].contains(&key.as_str()) => {
                 let property =
                     |(name, schema): (&String, &Json)| (name.clone(), inside(schema, root, left, parts));

@@ -1,11 +1,11 @@
-//! Shortening of long tool output: head and tail stay, and the lines between that look like diagnostics.
+//! Truncation of long tool output: retains the beginning, the end, and lines between them that look like diagnostics.
 
-/// Limits below this are taken as no limit.
+/// Smaller limits are ignored.
 const SMALLEST_LIMIT: usize = 200;
-/// Most diagnostic lines kept from the middle.
+/// Maximum number of diagnostic lines retained from the middle.
 const MAX_DIAGNOSTICS: usize = 32;
 
-/// Shortens `text` to about `max_chars` characters, by whole lines where they fit.
+/// Shortens `text` to about `max_chars` characters, at line ends where possible.
 pub fn microcompact(text: &str, max_chars: usize) -> String {
     let length = text.chars().count();
     if max_chars < SMALLEST_LIMIT || length <= max_chars {
@@ -26,7 +26,7 @@ pub fn microcompact(text: &str, max_chars: usize) -> String {
     format!("{head}\n[diagnostic lines preserved]\n{lines}\n[... output compacted ...]\n{tail}")
 }
 
-/// The first whole lines within `budget` characters; part of the first line when it alone is longer.
+/// Returns the first whole lines within `budget` characters, or part of the first line if it is longer.
 fn head(text: &str, budget: usize) -> &str {
     let cut = text.char_indices().nth(budget).map_or(text.len(), |(at, _)| at);
     match text[..cut].rfind('\n') {
@@ -35,7 +35,7 @@ fn head(text: &str, budget: usize) -> &str {
     }
 }
 
-/// The last whole lines within `budget` characters; part of the last line when it alone is longer.
+/// Returns the last whole lines within `budget` characters, or part of the last line if it is longer.
 fn tail(text: &str, budget: usize) -> &str {
     let count = text.chars().count();
     let cut = text.char_indices().nth(count.saturating_sub(budget)).map_or(text.len(), |(at, _)| at);
@@ -51,7 +51,7 @@ fn is_diagnostic(line: &str) -> bool {
     if marked.iter().any(|word| lower.contains(word)) {
         return true;
     }
-    // `file:LINE` is worth keeping only next to a word that says something is wrong.
+    // `file:LINE` alone is not a diagnostic; the line must also contain a word that indicates a problem.
     let has_place = line.split_whitespace().any(|word| {
         let mut parts = word.split(':');
         parts.next().is_some_and(|file| file.contains('.'))

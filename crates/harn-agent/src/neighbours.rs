@@ -1,10 +1,10 @@
-//! Options under the names of other libraries, or one level too high.
+//! Options with the names of other libraries, or on the wrong level.
 
 use harn_value::{Data as Json, data::Map};
 
 use crate::error::ConfigError;
 
-/// Names of permission options and the option of Harn that each one means. If they were ignored, they would limit nothing.
+/// Names of permission options and the corresponding Harn options. If they were ignored, they would limit nothing.
 const PERMISSION: [(&str, &str); 24] = [
     ("allow", "permissions.allow"),
     ("allowed_paths", "approval_policy.write_path_allowlist"),
@@ -32,10 +32,10 @@ const PERMISSION: [(&str, &str); 24] = [
     ("write_path_allowlist", "approval_policy.write_path_allowlist"),
 ];
 
-/// Rejects options that are meant to limit a loop and would not.
+/// Rejects options that look like limits of a loop but have no effect.
 ///
 /// # Errors
-/// Names the first such option and the option that limits the loop.
+/// The first such option, and the option to use instead.
 pub fn reject_misplaced(options: &Map<String, Json>) -> Result<(), ConfigError> {
     let found = options.keys().find_map(|key| PERMISSION.iter().find(|(word, _)| word == key));
     match found {

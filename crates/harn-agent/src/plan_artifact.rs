@@ -1,17 +1,17 @@
-//! Plans: steps with a state, and whether somebody approved of them.
+//! Plans: steps with a status, and approvals.
 
 use harn_value::{Data as Json, data::Map, json};
 use sha2::{Digest, Sha256};
 
-/// Reads a plan, from whatever a model or a program wrote.
+/// Reads a plan that a model or a program wrote.
 ///
 /// # Errors
-/// What is no dict, or holds a list that is none.
+/// The value is not a dict, or a field that must be a list is not one.
 pub fn plan(input: &Json) -> Result<Json, String> {
     let Some(fields) = input.as_object() else {
         return Err(format!("plan must be a dict, got {}", input.type_name()));
     };
-    // What was emitted by the tool `update_plan` has its steps one level down.
+    // Plans of the tool `update_plan` have their steps one level down.
     let nested = fields.get("plan").filter(|plan| !plan.is_null());
     let raw = [fields.get("steps"), fields.get("tasks"), nested.filter(|plan| plan.is_array())];
     let raw = raw.into_iter().flatten().find(|list| !list.is_null());
@@ -45,7 +45,7 @@ pub fn plan(input: &Json) -> Result<Json, String> {
     Ok(out)
 }
 
-/// The plan that a call of `emit_plan` or `update_plan` writes down; `None` for other tools.
+/// Returns the plan that a call of `emit_plan` or `update_plan` writes; `None` for other tools.
 pub fn emitted(tool: &str, arguments: &Json) -> Option<Result<Json, String>> {
     if tool != "emit_plan" && tool != "update_plan" {
         return None;
@@ -58,7 +58,7 @@ pub fn emitted(tool: &str, arguments: &Json) -> Option<Result<Json, String>> {
     Some(plan(&Json::Object(fields)))
 }
 
-/// The same content has the same id, whoever approved of it and however far it is.
+/// Computes an id from the content only, independent of approvals and step statuses.
 fn identity(plan: &Json) -> String {
     let content: Vec<&Json> =
         plan["steps"].as_array().into_iter().flatten().map(|step| &step["content"]).collect();
@@ -95,7 +95,7 @@ fn step(at: usize, item: &Json) -> Json {
     })
 }
 
-/// The word for a state of a step.
+/// Normalizes the status of a step.
 pub fn status(word: &str) -> &'static str {
     match word.trim().to_lowercase().replace([' ', '-'], "_").as_str() {
         "in_progress" | "active" | "running" | "started" => "in_progress",
@@ -124,7 +124,7 @@ fn approval(given: Option<&Json>) -> Result<Json, String> {
     Ok(Json::Object(out))
 }
 
-/// The steps as hosts show them. A plan without steps has one entry.
+/// Returns the steps as hosts display them. A plan without steps has one entry.
 pub fn entries(plan: &Json) -> Vec<Json> {
     let steps = plan["steps"].as_array().map(Vec::as_slice).unwrap_or_default();
     if steps.is_empty() {
@@ -143,7 +143,7 @@ pub fn entries(plan: &Json) -> Vec<Json> {
         .collect()
 }
 
-/// A plan as Markdown.
+/// Renders a plan as Markdown.
 pub fn markdown(plan: &Json) -> String {
     let mut lines = vec![format!("# {}", plan["title"].as_str().unwrap_or("Plan"))];
     if let Some(summary) = plan["summary"].as_str() {
@@ -175,7 +175,7 @@ pub fn markdown(plan: &Json) -> String {
     lines.join("\n")
 }
 
-/// A plan with the decision of its reviewers.
+/// Returns a plan with the decision of its reviewers.
 pub fn approved(plan: &Json, record: &Json) -> Json {
     let mut out = plan.clone();
     let yes = record["approved"] == true || record["state"] == "approved";
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(first["id"], done["id"]);
         assert_ne!(first["id"], plan(&json!({"steps": ["b"]})).unwrap()["id"]);
         assert_eq!(first["id"].as_str().unwrap().len(), "plan_".len() + 12);
-        // What was read once stays what it is.
+        // Reading a plan again does not change it.
         assert_eq!(plan(&first).unwrap(), first);
     }
 

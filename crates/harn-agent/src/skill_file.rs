@@ -1,14 +1,14 @@
-//! Skills in files: a folder with `SKILL.md`, and beside it perhaps a detached signature `SKILL.md.sig`.
+//! Skills in files: a directory with `SKILL.md`, and optionally a detached signature `SKILL.md.sig`.
 
 use harn_value::{Data as Json, data::Map};
 use ring::signature::{ED25519, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// The name of the file that makes a folder a skill.
+/// The name of the file that defines a skill.
 pub const FILE: &str = "SKILL.md";
 
-/// What front matter may hold; hyphens and underscores are the same.
+/// The keys of front matter; hyphens and underscores are equivalent.
 const KEYS: [&str; 17] = [
     "name",
     "short",
@@ -29,19 +29,19 @@ const KEYS: [&str; 17] = [
     "argument_hint",
 ];
 
-/// Keys whose values are lists; one text stands for a list of one.
+/// Keys whose values are lists; a single string is treated as a list.
 const LISTS: [&str; 3] = ["allowed_tools", "paths", "trusted_signers"];
 
-/// The layers in which skills are looked for: what is found in an earlier one wins.
+/// The layers of skills, in order of precedence.
 pub const LAYERS: [&str; 8] = ["cli", "env", "project", "manifest", "user", "package", "system", "host"];
 
-/// The layer of the skills that the host of a program has.
+/// The layer of the host's skills.
 pub const HOST: &str = "host";
 
-/// The key of an entry that holds what the host calls the skill.
+/// The key of an entry that contains the host's id of the skill.
 pub(crate) const HOST_ID: &str = "host_id";
 
-/// Splits a `SKILL.md` into its front matter and its body. A text without front matter is all body.
+/// Splits a `SKILL.md` into its front matter and its body. Without front matter, everything is body.
 pub fn split(text: &str) -> (Option<&str>, &str) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let Some(rest) = text
@@ -60,10 +60,10 @@ pub fn split(text: &str) -> (Option<&str>, &str) {
     (None, text)
 }
 
-/// Makes an entry of front matter; the second part are keys that mean nothing. `folder` is the name of the skill's folder.
+/// Converts front matter to an entry; also returns the unknown keys. `folder` is the name of the skill's directory.
 ///
 /// # Errors
-/// What is wrong in it.
+/// A message that describes the problem.
 pub fn entry(front: &Json, folder: &str) -> Result<(Map<String, Json>, Vec<String>), String> {
     let map = match front {
         Json::Object(map) => map,
@@ -83,7 +83,7 @@ pub fn entry(front: &Json, folder: &str) -> Result<(Map<String, Json>, Vec<Strin
         let value = match value {
             Json::Null => continue,
             one @ Json::String(text) if LISTS.contains(&plain.as_str()) => {
-                // `allowed_tools: a, b` is as good as a list.
+                // `allowed_tools: a, b` is equivalent to a list.
                 let parts = text.split([',', '\n']).map(str::trim).filter(|part| !part.is_empty());
                 let parts: Vec<Json> = parts.map(Json::from).collect();
                 if parts.is_empty() { Json::Array(vec![one.clone()]) } else { Json::Array(parts) }
@@ -122,12 +122,12 @@ pub fn entry(front: &Json, folder: &str) -> Result<(Map<String, Json>, Vec<Strin
     Ok((entry, unknown))
 }
 
-/// What is known of a skill's signature.
+/// The result of checking a skill's signature.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signature {
-    /// Whether there is a signature whose digest is that of the file.
+    /// Whether there is a signature with the file's digest.
     pub signed: bool,
-    /// Whether a known key made it, one that the skill trusts when it has a list of them.
+    /// Whether it was created with a known key, which must be in the skill's list of trusted signers if there is one.
     pub trusted: bool,
     /// Hex SHA-256 of the signer's public key.
     pub fingerprint: Option<String>,
@@ -136,15 +136,15 @@ pub struct Signature {
 /// The body of a skill in a file, and its signature.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkillFile {
-    /// The text behind the front matter.
+    /// The content after the front matter.
     pub body: String,
-    /// Who signed it.
+    /// Its signature.
     pub signature: Signature,
-    /// Its folder, for `${HARN_SKILL_DIR}`.
+    /// Its directory, for `${HARN_SKILL_DIR}`.
     pub folder: String,
 }
 
-/// The form of `SKILL.md.sig`.
+/// The format of `SKILL.md.sig`.
 #[derive(Debug, Deserialize)]
 struct Sig {
     schema: String,
@@ -153,17 +153,18 @@ struct Sig {
     skill_sha256: String,
 }
 
-/// The fingerprint that a signature names, to look for its key.
+/// Returns the fingerprint in a signature, to find its key.
 pub fn signer_of(signature: &str) -> Option<String> {
     let sig: Sig = serde_json::from_str(signature).ok()?;
     let hex = sig.signer_fingerprint.chars().all(|c| c.is_ascii_hexdigit());
     (sig.schema == SCHEMA && hex && !sig.signer_fingerprint.is_empty()).then_some(sig.signer_fingerprint)
 }
 
-/// The schema of signatures that are understood.
+/// The supported schema of signatures.
 pub(crate) const SCHEMA: &str = "harn-skill-sig/v1";
 
-/// Checks the signature of a file. `key` is the PEM text of the signer's public key; `trusted` the list of the skill.
+/// Verifies the signature of a file. `key` is the signer's public key in PEM form; `trusted` is the skill's list of
+/// trusted signers.
 pub fn verify(file: &[u8], signature: &str, key: Option<&str>, trusted: &[String]) -> Signature {
     let Ok(sig) = serde_json::from_str::<Sig>(signature) else { return Signature::default() };
     if sig.schema != SCHEMA || !sig.skill_sha256.eq_ignore_ascii_case(&hex(&Sha256::digest(file))) {
@@ -171,7 +172,7 @@ pub fn verify(file: &[u8], signature: &str, key: Option<&str>, trusted: &[String
     }
     let valid = || {
         let key = public_key(key?)?;
-        // The key must be the one that it is filed as.
+        // The key must match the fingerprint under which it was found.
         if !hex(&Sha256::digest(key)).eq_ignore_ascii_case(&sig.signer_fingerprint) {
             return None;
         }
@@ -187,11 +188,11 @@ pub fn verify(file: &[u8], signature: &str, key: Option<&str>, trusted: &[String
     }
 }
 
-/// What stands before a public Ed25519 key in a `SubjectPublicKeyInfo` (RFC 8410, section 4).
+/// Prefix of a public Ed25519 key in a `SubjectPublicKeyInfo` (RFC 8410, section 4).
 pub(crate) const PUBLIC_KEY: [u8; 12] =
     [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
-/// The 32 bytes of an Ed25519 key in a `SubjectPublicKeyInfo` (RFC 8410, section 4).
+/// Returns the 32 bytes of an Ed25519 key in a `SubjectPublicKeyInfo` (RFC 8410, section 4).
 pub(crate) fn public_key(pem: &str) -> Option<[u8; 32]> {
     let body: String = pem.lines().filter(|line| !line.starts_with("-----")).collect();
     let der = base64(&body)?;

@@ -1,4 +1,4 @@
-//! Keys of signers, and signatures of skills: what [`crate::skill_file::verify`] checks.
+//! Signing keys, and signatures of skills that [`crate::skill_file::verify`] accepts.
 
 use harn_value::{Data as Json, json};
 use ring::signature::{Ed25519KeyPair, KeyPair};
@@ -6,30 +6,30 @@ use sha2::{Digest, Sha256};
 
 use crate::skill_file::{PUBLIC_KEY, SCHEMA, hex, public_key};
 
-/// What stands before the seed in the PKCS#8 form of an Ed25519 key (RFC 8410, section 7).
+/// Prefix of the seed in the PKCS#8 form of an Ed25519 key (RFC 8410, section 7).
 const PRIVATE: [u8; 16] =
     [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
 
-/// A key that signs.
+/// A signing key.
 pub struct SigningKey {
     seed: [u8; 32],
     pair: Ed25519KeyPair,
 }
 
 impl SigningKey {
-    /// The key that belongs to 32 bytes that nobody can foretell.
+    /// Creates a key from 32 unpredictable bytes.
     ///
     /// # Errors
-    /// The bytes make no key.
+    /// The key cannot be created.
     pub fn from_seed(seed: [u8; 32]) -> Result<SigningKey, String> {
         let pair = Ed25519KeyPair::from_seed_unchecked(&seed);
         Ok(SigningKey { seed, pair: pair.map_err(|_| "no key can be made".to_owned())? })
     }
 
-    /// Reads a PEM file, such as [`SigningKey::private_pem`] or `openssl genpkey -algorithm ed25519` make it.
+    /// Reads a PEM file created by [`SigningKey::private_pem`] or `openssl genpkey -algorithm ed25519`.
     ///
     /// # Errors
-    /// It holds no private Ed25519 key.
+    /// The file does not contain a private Ed25519 key.
     pub fn from_pem(pem: &str) -> Result<SigningKey, String> {
         let wrong = || "it holds no private Ed25519 key in PEM form (PKCS#8)".to_owned();
         let body = between(pem, "PRIVATE KEY").ok_or_else(wrong)?;
@@ -38,22 +38,22 @@ impl SigningKey {
         SigningKey::from_seed(seed.ok_or_else(wrong)?)
     }
 
-    /// The private key as a PEM file.
+    /// Returns the private key as a PEM file.
     pub fn private_pem(&self) -> String {
         pem("PRIVATE KEY", &[&PRIVATE[..], &self.seed].concat())
     }
 
-    /// The public key as a PEM file.
+    /// Returns the public key as a PEM file.
     pub fn public_pem(&self) -> String {
         pem("PUBLIC KEY", &[&PUBLIC_KEY[..], self.pair.public_key().as_ref()].concat())
     }
 
-    /// The fingerprint of the public key.
+    /// Returns the fingerprint of the public key.
     pub fn fingerprint(&self) -> String {
         hex(&Sha256::digest(self.pair.public_key().as_ref()))
     }
 
-    /// The text of `SKILL.md.sig` for the bytes of a `SKILL.md`; `now` is written as the moment of signing.
+    /// Returns the content of `SKILL.md.sig` for the bytes of a `SKILL.md`; `now` is the time of signing.
     pub fn sign(&self, file: &[u8], now: &str) -> String {
         let signature: Json = json!({
             "schema": SCHEMA, "signed_at": now, "signer_fingerprint": self.fingerprint(),
@@ -63,10 +63,10 @@ impl SigningKey {
     }
 }
 
-/// The fingerprint of a public key in a PEM file.
+/// Returns the fingerprint of a public key in a PEM file.
 ///
 /// # Errors
-/// There is none in it.
+/// The file does not contain a public key.
 pub fn fingerprint_of(pem: &str) -> Result<String, String> {
     if between(pem, "PRIVATE KEY").is_some() {
         let text = "it holds a private key, and whoever has it signs in its name; the public one is meant"; // prose-ok: error
@@ -77,7 +77,7 @@ pub fn fingerprint_of(pem: &str) -> Result<String, String> {
     Ok(hex(&Sha256::digest(key)))
 }
 
-/// What stands between the marks of a PEM file.
+/// Returns the content between the markers of a PEM file.
 fn between(pem: &str, what: &str) -> Option<String> {
     let (_, rest) = pem.split_once(&format!("-----BEGIN {what}-----"))?;
     let (body, _) = rest.split_once(&format!("-----END {what}-----"))?;
@@ -119,7 +119,7 @@ mod tests {
         assert!(SigningKey::from_pem("").is_err());
         assert!(fingerprint_of(&key.private_pem()).unwrap_err().contains("private key"));
         assert!(fingerprint_of("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n").is_err());
-        // A key that another program made.
+        // A key created by another program.
         let theirs = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIAcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcH\n-----END PRIVATE KEY-----\n";
         let own = SigningKey::from_seed([7; 32]).unwrap();
         assert_eq!(SigningKey::from_pem(theirs).unwrap().fingerprint(), own.fingerprint());

@@ -12,14 +12,14 @@ use crate::tool::letters;
 
 const TYPE: &str = "skill_registry";
 
-/// The key of a registry with which a loop adds what its host has.
+/// The key of a registry to which a loop adds the skills of its host.
 pub const HOST_TOO: &str = "host";
 
 const TEXT_FIELDS: [&str; 7] =
     ["short", "description", "when_to_use", "prompt", "invocation", "model", "effort"];
 const LIST_FIELDS: [&str; 4] = ["paths", "allowed_tools", "mcp", "requires_mcp"];
 
-/// A registry that holds its own skills and nothing of the host's.
+/// Returns a registry without the host's skills.
 fn closed(registry: Value) -> Value {
     let Some(dict) = registry.as_dict().filter(|dict| dict.contains(HOST_TOO)) else { return registry };
     let mut dict = (**dict).clone();
@@ -27,12 +27,12 @@ fn closed(registry: Value) -> Value {
     dict.into()
 }
 
-/// Makes an empty registry.
+/// Creates an empty registry.
 pub fn empty() -> Value {
     tagged(TYPE, "skills", Vec::new())
 }
 
-/// Whether a value is a skill registry.
+/// Returns whether a value is a skill registry.
 pub fn is_registry(value: &Value) -> bool {
     is_tagged(value, TYPE)
 }
@@ -51,7 +51,7 @@ pub fn entries(function: &str, registry: &Value) -> Result<Ref<List>> {
     Ok(list.cloned().unwrap_or_else(|| Ref::new(List::new())))
 }
 
-/// The id of an entry: `namespace/name` or `name`.
+/// Returns the id of an entry: `namespace/name` or `name`.
 pub fn id_of(skill: &Value) -> String {
     catalog_entry(skill).id
 }
@@ -63,7 +63,7 @@ pub fn listed(value: &Value) -> Vec<Value> {
     list.map(|list| list.to_vec()).unwrap_or_default()
 }
 
-/// Adds a skill; one of the same name is replaced where it stands. `args`: registry, name, config.
+/// Adds a skill; a skill with the same name is replaced in place. `args`: registry, name, config.
 ///
 /// # Errors
 /// `skill_define: …`
@@ -101,7 +101,7 @@ pub fn define(args: &[Value]) -> Result<Value> {
     Ok(with_items(registry, "skills", skills))
 }
 
-/// Fields of other types, or for whoever shows a skill.
+/// Fields of other types, or fields that are only displayed.
 const OTHER_FIELDS: [&str; 15] = [
     "name",
     "namespace",
@@ -120,7 +120,7 @@ const OTHER_FIELDS: [&str; 15] = [
     "metadata",
 ];
 
-/// The config of a skill as data, closures as foreign values.
+/// Converts the config of a skill to data; closures become opaque values.
 fn as_data(config: &Dict) -> Map<String, Json> {
     let plain = |value: &Value| match value.type_name() {
         kind @ ("closure" | "builtin" | "function") => Json::opaque(kind, ""),
@@ -133,10 +133,10 @@ fn as_data(config: &Dict) -> Map<String, Json> {
     config.iter().map(|(key, value)| (key.to_string(), read(value))).collect()
 }
 
-/// Looks at the fields of a skill: with malformed ones it would limit nothing. `place` says whose skill it is.
+/// Validates the fields of a skill, because malformed limits would be ignored. `place` names the skill.
 ///
 /// # Errors
-/// A text that begins with `place` and names the wrong field.
+/// A message that begins with `place` and names the invalid field.
 pub(crate) fn check(place: &str, entry: &Map<String, Json>) -> std::result::Result<(), String> {
     let given = |key: &str| entry.get(key).filter(|value| !value.is_null());
     let wrong = |key: &str, what: &str| Err(format!("{place}: '{key}' must {what}"));
@@ -149,7 +149,7 @@ pub(crate) fn check(place: &str, entry: &Map<String, Json>) -> std::result::Resu
     for key in LIST_FIELDS {
         let Some(value) = given(key) else { continue };
         let Some(list) = value.as_array() else { return wrong(key, "be a list") };
-        // A server may be a dict that says how to start it.
+        // A server may be a dict that defines how to start it.
         if !list.iter().all(|v| is_name(v) || key.ends_with("mcp") && v.is_object()) {
             return wrong(key, "hold strings that are not blank");
         }
@@ -183,7 +183,8 @@ pub(crate) fn check(place: &str, entry: &Map<String, Json>) -> std::result::Resu
     slip(place, entry)
 }
 
-/// Refuses a key that is all but a known one: passed over, `allowed_tool` would limit nothing. Others are the program's own.
+/// Rejects a key that is similar to a known one: if it were ignored, `allowed_tool` would limit nothing. Other keys
+/// belong to the program.
 fn slip(place: &str, entry: &Map<String, Json>) -> std::result::Result<(), String> {
     let known = || TEXT_FIELDS.into_iter().chain(LIST_FIELDS).chain(OTHER_FIELDS);
     for key in entry.keys().filter(|key| !known().any(|name| name == key.as_str())) {
@@ -199,13 +200,13 @@ fn slip(place: &str, entry: &Map<String, Json>) -> std::result::Result<(), Strin
 /// Finds an entry by name.
 ///
 /// # Errors
-/// The first argument is no registry.
+/// The first argument is not a registry.
 pub fn find(registry: &Value, name: &str) -> Result<Option<Value>> {
     let skills = entries("skill_find", registry)?;
     Ok(skills.iter().find(|s| text_of(s, "name").as_deref() == Some(name)).cloned())
 }
 
-/// Keeps the skills with these names, in registry order.
+/// Retains the skills with these names, in registry order.
 ///
 /// # Errors
 /// The arguments have other types.
@@ -219,20 +220,20 @@ pub fn select(registry: &Value, names: &Value) -> Result<Value> {
     Ok(closed(with_items(registry, "skills", kept.collect())))
 }
 
-/// Drops the skill with this name.
+/// Removes the skill with this name.
 ///
 /// # Errors
-/// The first argument is no registry.
+/// The first argument is not a registry.
 pub fn remove(registry: &Value, name: &str) -> Result<Value> {
     let skills = entries("skill_remove", registry)?;
     let kept = skills.iter().filter(|s| text_of(s, "name").as_deref() != Some(name)).cloned();
     Ok(closed(with_items(registry, "skills", kept.collect())))
 }
 
-/// Returns the entries without their closures, told by `is_closure`.
+/// Returns the entries without their closures, as determined by `is_closure`.
 ///
 /// # Errors
-/// The argument is no registry.
+/// The argument is not a registry.
 pub fn list(registry: &Value, is_closure: impl Fn(&Value) -> bool) -> Result<Vec<Value>> {
     let skills = entries("skill_list", registry)?;
     let plain = |skill: &Value| {
@@ -246,7 +247,7 @@ pub fn list(registry: &Value, is_closure: impl Fn(&Value) -> bool) -> Result<Vec
 /// Returns the plain listing of `skill_describe`.
 ///
 /// # Errors
-/// The argument is no registry.
+/// The argument is not a registry.
 pub fn describe(registry: &Value) -> Result<String> {
     let skills = entries("skill_describe", registry)?;
     let mut lines: Vec<(String, String)> = skills
@@ -273,7 +274,7 @@ pub fn describe(registry: &Value) -> Result<String> {
 /// Returns the catalog entries of a registry, sorted by id.
 ///
 /// # Errors
-/// The argument is no registry.
+/// The argument is not a registry.
 pub fn catalog(function: &str, registry: &Value) -> Result<Vec<CatalogEntry>> {
     let skills = entries(function, registry)?;
     let mut out: Vec<CatalogEntry> = skills.iter().map(catalog_entry).collect();
@@ -308,7 +309,7 @@ pub fn render(body: &str, args: &[String], variable: impl Fn(&str) -> Option<Str
     out
 }
 
-/// Writes what stands for a placeholder; returns its length behind the `$`, 0 when it is none.
+/// Writes the value of a placeholder; returns its length after the `$`, or 0 if it is not a placeholder.
 fn placeholder(
     tail: &str,
     args: &[String],

@@ -1,5 +1,5 @@
-//! What can be wrong with the tools of a loop before the first call: tools without schemas or annotations, results that
-//! nobody can read, policies and prompts that speak of tools that are not there.
+//! Checks of a loop's tools before the first call: missing schemas or annotations, unreadable results, and policies and
+//! prompts that name unknown tools.
 
 use harn_llm::json::truthy;
 use harn_llm::options::nearest;
@@ -11,34 +11,34 @@ use crate::agents::{OF_AGENT, TOOLS_OF_AGENT};
 use crate::policy::side_effect_rank;
 use crate::tool::declared_arguments;
 
-/// Something about a tool surface.
+/// A problem of a tool surface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// `TOOL_SURFACE_…`.
     pub code: String,
-    /// Whether the surface cannot be used: `error` or `warning`.
+    /// The severity: `error` if the surface cannot be used, else `warning`.
     pub severity: Severity,
-    /// What is wrong.
+    /// The message.
     pub message: String,
-    /// The tool it is about.
+    /// The tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// The field of the surface it was found in.
+    /// The field of the surface that has the problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
 }
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Calls cannot work.
+    /// Calls will fail.
     Error,
-    /// Something is probably not meant.
+    /// Something is probably unintended.
     Warning,
 }
 
-/// A tool as its entry describes it.
+/// A tool, as described by its entry.
 struct Tool<'a> {
     name: String,
     entry: &'a Json,
@@ -48,24 +48,24 @@ struct Tool<'a> {
 }
 
 impl Tool<'_> {
-    /// Whether its name fits, or that of a tool of the agent that it calls.
+    /// Returns whether its name matches, or the name of a tool of the agent that it calls.
     fn has(&self, fits: impl Fn(&str) -> bool) -> bool {
         let of_agent = self.entry[TOOLS_OF_AGENT].as_array().into_iter().flatten().filter_map(Json::as_str);
         std::iter::once(self.name.as_str()).chain(of_agent).any(fits)
     }
 }
 
-/// What a surface consists of.
+/// The keys of a surface.
 const KEYS: [&str; 8] =
     ["tools", "native_tools", "policy", "approval_policy", "system", "prompt", "prompts", "tool_search"];
 
-/// What is wrong with the names of the parts of a surface: one that stands for nothing.
+/// Returns an error message for an unknown key of a surface.
 pub fn unknown(surface: &Json) -> Option<String> {
     let key = surface.as_object()?.keys().find(|key| !KEYS.contains(&key.as_str()))?;
     Some(format!("tool_surface_validate: a surface has no '{key}'; there are {}", KEYS.join(", ")))
 }
 
-/// The tools of a surface.
+/// Returns the tools of a surface.
 fn tools_of(surface: &Map<String, Json>) -> Vec<Tool<'_>> {
     let none = &Json::Null;
     let policy = surface.get("policy").unwrap_or(none);
@@ -92,7 +92,7 @@ fn tools_of(surface: &Map<String, Json>) -> Vec<Tool<'_>> {
     tools
 }
 
-/// Looks at a surface: `tools`, `native_tools`, `policy`, `approval_policy`, `system`, `prompt`, `prompts`,
+/// Validates a surface: `tools`, `native_tools`, `policy`, `approval_policy`, `system`, `prompt`, `prompts`,
 /// `tool_search`.
 pub fn validate(surface: &Map<String, Json>) -> Vec<Finding> {
     let none = Json::Null;
@@ -135,7 +135,7 @@ fn check_tool(tool: &Tool<'_>, tools: &[Tool<'_>], policy: &Json, found: &mut Ve
     let mut warn = |code: &str, message: String| {
         found.push(finding(code, Severity::Warning, message, Some(name)));
     };
-    // What an agent does is checked where it does it.
+    // The effects of an agent are checked where they occur.
     let of_agent = entry[OF_AGENT].is_string();
     let function = &entry["function"];
     let schema = ["parameters", "input_schema", "inputSchema"]
@@ -218,7 +218,8 @@ fn check_policy(tools: &[Tool<'_>], policy: &Json, found: &mut Vec<Finding>) {
     }
 }
 
-/// The lists of patterns over names of tools, and whether one that fits nothing lets pass what it was to stop.
+/// The lists of patterns over tool names, and whether a pattern without a match would let calls run that it should
+/// stop.
 const PATTERNS: [(&str, &str, bool); 6] = [
     ("policy", "tools", false),
     ("approval_policy", "auto_approve", false),
@@ -228,10 +229,10 @@ const PATTERNS: [(&str, &str, bool); 6] = [
     ("permissions", "deny", true),
 ];
 
-/// The options that name tools which are to be seen at work.
+/// The options that name tools whose calls a loop observes.
 pub const NAMES: [&str; 3] = ["stop_after_successful_tools", "require_successful_tools", "progress_tool"];
 
-/// Looks for names in the approval lists that are those of no tool.
+/// Finds names in the approval lists that match no tool.
 fn check_approval(tools: &[Tool<'_>], approval: &Json, found: &mut Vec<Finding>) {
     for key in ["auto_approve", "auto_deny", "require_approval"] {
         for pattern in names_in(&approval[key]).iter().filter(|pattern| !pattern.contains('*')) {
@@ -244,9 +245,9 @@ fn check_approval(tools: &[Tool<'_>], approval: &Json, found: &mut Vec<Finding>)
     }
 }
 
-/// Looks at the lists of patterns that a loop is given, `permissions` too, for those that have no effect, beside what
-/// [`validate`] says of them. A misspelt name in a list that stops calls is an error, since the tool would run; so is a pattern
-/// that nearly matches a tool, where nothing in the list matches one.
+/// Checks all pattern lists of a loop, including `permissions`, for patterns without effect, in addition to
+/// [`validate`]. A misspelt name in a list that stops calls is an error, because the tool would run. So is a pattern
+/// that nearly matches a tool, if no pattern in the list matches one.
 pub fn slips(surface: &Map<String, Json>) -> Vec<Finding> {
     let tools = tools_of(surface);
     let list = |option: &str, key: &str| {
@@ -258,7 +259,7 @@ pub fn slips(surface: &Map<String, Json>) -> Vec<Finding> {
     };
     for (option, key, stops) in PATTERNS {
         let patterns = list(option, key);
-        // A ceiling is looked at beside all tools: those outside of it are what it leaves out.
+        // A capability policy is compared with all tools, because it excludes tools on purpose.
         let fits = |pattern: &String| {
             tools
                 .iter()
@@ -290,7 +291,8 @@ pub fn slips(surface: &Map<String, Json>) -> Vec<Finding> {
             }
         }
     }
-    // A condition may leave a call to the list behind it.
+    // A call that does not satisfy a condition is passed on to the next list, so only patterns without a condition
+    // apply.
     let approved =
         surface.get("approval_policy").map(|lists| texts(&lists["auto_approve"])).unwrap_or_default();
     for pattern in list("approval_policy", "require_approval") {
@@ -308,21 +310,21 @@ fn names<'a>(tools: &'a [Tool<'_>]) -> impl Iterator<Item = &'a str> {
     tools.iter().map(|tool| tool.name.as_str())
 }
 
-/// What to say of a pattern that fits no tool.
+/// Returns the message for a pattern that matches no tool.
 fn miss(list: &str, pattern: &str, near: Option<&str>) -> String {
     let what = if pattern.contains('*') { "fits no active tool" } else { "is no active tool" };
     let hint = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
     format!("{list} names '{pattern}', which {what}{hint}")
 }
 
-/// What to say of the names in a list that are those of no tool.
+/// Returns messages for the names in a list that match no tool.
 pub fn misses(list: &str, names: &[String], tools: &Json) -> Vec<String> {
     let tools: Vec<String> = entries(tools).into_iter().filter_map(name_of).collect();
     let unknown = names.iter().filter(|name| !tools.is_empty() && !tools.contains(name));
     unknown.map(|name| miss(list, name, near(name, tools.iter().map(String::as_str)))).collect()
 }
 
-/// The patterns of a list, or those that are the keys of a dict.
+/// Returns the patterns of a list, or the keys of a dict.
 fn names_in(value: &Json) -> Vec<String> {
     match value {
         Json::Object(map) => map.keys().cloned().collect(),
@@ -330,8 +332,8 @@ fn names_in(value: &Json) -> Vec<String> {
     }
 }
 
-/// The name of a tool that a pattern was probably meant to fit: what it says in front of its first `*`, or behind its last
-/// one, is all but the beginning or end of that name.
+/// Returns the name of the tool that a misspelt pattern was probably meant to match: the part before its first `*`, or
+/// after its last one, is similar to the beginning or end of that name.
 fn near<'a>(pattern: &str, mut names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let Some((first, _)) = pattern.split_once('*') else { return nearest(pattern, names) };
     let last = pattern.rsplit('*').next().unwrap_or_default();
@@ -389,7 +391,7 @@ fn mentions_word(text: &str, word: &str) -> bool {
         .any(|(at, _)| edge(text[..at].chars().next_back()) && edge(text[at + word.len()..].chars().next()))
 }
 
-/// The entries of a registry, or of a list of tools and registries.
+/// Returns the entries of a registry, or of a list of tools and registries.
 fn entries(tools: &Json) -> Vec<&Json> {
     let list = tools.as_array().or_else(|| tools["tools"].as_array());
     list.into_iter()
@@ -516,7 +518,7 @@ mod tests {
                 true
             )
         );
-        // Another pattern of the list works: the slip is told, and the loop may begin.
+        // Another pattern of the list matches, so the misspelt one is only a warning.
         assert_eq!(
             told("approval_policy", "auto_deny", json!(["read_*", "*_rwo"])),
             one("auto_deny names '*_rwo', which fits no active tool; did you mean 'delete_row'?", false)
@@ -542,7 +544,7 @@ mod tests {
             found.into_iter().map(|f| f.code).collect::<Vec<_>>()
         };
         assert_eq!(approval("*", "delete_*"), ["TOOL_SURFACE_APPROVAL_NEVER_ASKED"]);
-        // Exceptions of a wider rule are what the order is for.
+        // Exceptions to a wider rule are the purpose of the order.
         assert!(approval("delete_row", "*").is_empty());
     }
 

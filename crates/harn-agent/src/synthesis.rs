@@ -1,11 +1,11 @@
-//! Tools made from a description: a checked specification with an id that depends on its content alone.
+//! Tools synthesized from a description: a validated specification whose id depends only on its content.
 
 use harn_llm::json::truthy;
 use harn_llm::options::shape::SIDE_EFFECT_LEVELS;
 use harn_value::{Data as Json, data::Map, json};
 use sha2::{Digest, Sha256};
 
-/// What a description may hold.
+/// The keys of a description.
 const KEYS: [&str; 11] = [
     "description",
     "name",
@@ -20,14 +20,15 @@ const KEYS: [&str; 11] = [
     "mcp_server",
 ];
 
-/// The longest name that is made of a description.
+/// Maximum length of a name derived from a description.
 const MAX_NAME: usize = 48;
 
-/// Makes the specification of a tool: `{id, name, description, parameters, return_type, capabilities, side_effect_level,
-/// executor, host_tool?}`. Equal ones have equal ids; the order of capabilities does not matter.
+/// Builds the specification of a tool: `{id, name, description, parameters, return_type, capabilities,
+/// side_effect_level, executor, host_tool?}`. Equal specifications have equal ids; the order of capabilities does not
+/// matter.
 ///
 /// # Errors
-/// What is wrong in the description.
+/// A message that describes the problem.
 pub fn specification(config: &Json) -> Result<Map<String, Json>, String> {
     let fail = |text: String| Err(format!("tool_synthesize: {text}"));
     let Some(config) = config.as_object() else {
@@ -106,7 +107,7 @@ pub fn specification(config: &Json) -> Result<Map<String, Json>, String> {
     Ok(out)
 }
 
-/// The first argument that a call lacks.
+/// Returns the first required argument that a call lacks.
 pub fn missing(spec: &Map<String, Json>, arguments: &Map<String, Json>) -> Option<String> {
     let parameters = spec.get("parameters")?.as_object()?;
     let needed = |schema: &Json| {
@@ -119,7 +120,7 @@ pub fn missing(spec: &Map<String, Json>, arguments: &Map<String, Json>) -> Optio
     Some(name.clone())
 }
 
-/// The result of a tool that runs nothing.
+/// Returns the result of a tool in a dry run.
 pub fn dry_run(spec: &Map<String, Json>, arguments: Json) -> Json {
     json!({
         "_type": "synthesized_tool_result", "status": "dry_run", "tool_id": spec["id"], "name": spec["name"],
@@ -165,7 +166,7 @@ fn name_of(description: &str) -> String {
     if name.is_empty() { "tool".to_owned() } else { name }
 }
 
-/// The same with sorted keys.
+/// Returns a copy with sorted keys.
 fn sorted(value: &Json) -> Json {
     match value {
         Json::Object(map) => {

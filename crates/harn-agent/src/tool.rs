@@ -1,4 +1,4 @@
-//! A tool as a loop needs it.
+//! Tools in a loop.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -18,32 +18,32 @@ use crate::agents::OF_AGENT;
 use crate::error::ConfigError;
 use crate::registry::RUNTIME_TOOLS;
 
-/// The tools of a loop: loops that are given the same tools can share them, and what is made of them. A clone is a pointer.
+/// The tools of a loop. Loops with equal tools can share them and their derived data. A clone copies a pointer.
 #[derive(Clone, Default)]
 pub struct LoopTools(Rc<Parts>);
 
 #[derive(Default)]
 struct Parts {
     list: Vec<LoopTool>,
-    /// What the model is offered when it is offered all of them.
+    /// The offered tools if none is hidden.
     offered: OnceCell<Rc<Offered>>,
 }
 
-/// The tools that a model is offered in a turn.
+/// The tools that are offered to a model in a turn.
 #[derive(Debug)]
 pub struct Offered {
     /// Their definitions.
     pub set: ToolSet,
-    /// Their entries without schemas and handlers: what prompt assembly looks at.
+    /// Their entries without schemas and handlers, for prompt assembly.
     pub names: Vec<Json>,
-    /// Their declarations as text; made when they are asked for.
+    /// Their declarations as text, created on demand.
     listing: OnceCell<ToolListing>,
 }
 
 impl Offered {
     /// Reads tool entries.
     pub fn new(entries: &[Json]) -> Offered {
-        // They were read before, one by one.
+        // Each entry was already parsed.
         let set = ToolSet::new(
             entries
                 .iter()
@@ -54,7 +54,7 @@ impl Offered {
         Offered { set, names: entries.iter().map(name_only).collect(), listing: OnceCell::new() }
     }
 
-    /// Returns the declarations of the tools, without the list of those that wait.
+    /// Returns the declarations of the tools, without the list of deferred ones.
     pub fn listing(&self) -> &ToolListing {
         self.listing.get_or_init(|| {
             let declared = harn_llm::tool_text::declarations(self.set.iter());
@@ -80,12 +80,12 @@ fn name_only(entry: &Json) -> Json {
 }
 
 impl LoopTools {
-    /// Makes tools of their list.
+    /// Creates the tools from a list.
     pub fn new(list: Vec<LoopTool>) -> LoopTools {
         LoopTools(Rc::new(Parts { list, offered: OnceCell::new() }))
     }
 
-    /// Returns what the model is offered when nothing is held back.
+    /// Returns the offered tools if none is hidden.
     pub fn offered(&self) -> &Rc<Offered> {
         self.0.offered.get_or_init(|| {
             let entries: Vec<Json> = self.0.list.iter().map(|tool| tool.entry.clone()).collect();
@@ -93,8 +93,8 @@ impl LoopTools {
         })
     }
 
-    /// Takes the place of equal tools that are known already, or becomes known itself: many loops that are given the
-    /// same tools hold them once. Tools that no loop holds any more are forgotten.
+    /// Replaces the tools with equal ones in `known`, or adds them to it: loops with equal tools then share them. Tools
+    /// that no loop uses any more are removed from `known`.
     pub fn share(&mut self, known: &mut Vec<WeakTools>) {
         known.retain(|tools| tools.0.strong_count() > 0);
         let same = known.iter().filter_map(|tools| tools.0.upgrade()).find(|tools| tools.list == self.0.list);
@@ -105,7 +105,7 @@ impl LoopTools {
     }
 }
 
-/// Tools that are forgotten when no loop holds them any more.
+/// A weak reference to the tools of a loop.
 pub struct WeakTools(Weak<Parts>);
 
 impl Deref for LoopTools {
@@ -128,7 +128,7 @@ impl fmt::Debug for LoopTools {
     }
 }
 
-/// As their list.
+/// Serialized as a list.
 impl Serialize for LoopTools {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         self.0.list.serialize(to)
@@ -141,27 +141,27 @@ impl<'de> Deserialize<'de> for LoopTools {
     }
 }
 
-/// A tool of a loop.
+/// A tool in a loop.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoopTool {
     /// Its name.
     pub name: String,
-    /// Its entry, closures as foreign values.
+    /// Its entry; closures are opaque values.
     pub entry: Json,
-    /// Who runs it.
+    /// What executes it.
     pub backend: Backend,
-    /// What it does to the world.
+    /// Its effects.
     pub annotations: Annotations,
-    /// Arguments that must be there, sorted.
+    /// Required arguments, sorted.
     pub required: Vec<String>,
-    /// Whether it waits for a search.
+    /// Whether it is hidden until a search finds it.
     pub deferred: bool,
-    /// Whether the handler checks the arguments itself and is told the id of the call.
+    /// Whether the handler checks the arguments itself and receives the id of the call.
     #[serde(default)]
     pub is_of_runtime: bool,
 }
 
-/// Who runs a tool.
+/// What executes a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Backend {
@@ -180,7 +180,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// Returns the word of events.
+    /// Returns the name in events.
     pub fn as_str(self) -> &'static str {
         match self {
             Backend::Handler | Backend::Runtime | Backend::Handoff => "harn_builtin",
@@ -191,7 +191,7 @@ impl Backend {
     }
 }
 
-/// What a tool does to the world.
+/// The effects and parameters of a tool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Annotations {
     /// `kind`, `other` by default.
@@ -202,13 +202,13 @@ pub struct Annotations {
     pub capabilities: Map<String, Json>,
     /// Arguments that are paths.
     pub path_params: Vec<String>,
-    /// Other names of arguments.
+    /// Aliases of arguments.
     pub aliases: Vec<(String, String)>,
-    /// Further arguments that must be there.
+    /// Additional required arguments.
     pub required: Vec<String>,
 }
 
-/// What annotations of a tool must look like. Hosts may have further ones.
+/// The types of a tool's annotations. Hosts may define additional ones.
 const ANNOTATIONS: &[(&str, Shape)] = &[
     (
         "kind",
@@ -228,10 +228,10 @@ const ARG_SCHEMA: Shape = Shape::Dict(&[
     ("required", Shape::List(&Shape::Text)),
 ]);
 
-/// Looks at annotations of a tool: with malformed ones no limit would see what the tool does.
+/// Validates the annotations of a tool, because limits would ignore malformed ones.
 ///
 /// # Errors
-/// A text that begins with `place` and names the wrong part.
+/// A message that begins with `place` and names the invalid part.
 pub fn check_annotations(place: &str, annotations: &Json) -> Result<(), String> {
     let given = match annotations {
         Json::Null => return Ok(()),
@@ -243,7 +243,7 @@ pub fn check_annotations(place: &str, annotations: &Json) -> Result<(), String> 
             Some((_, shape)) => shape.check(&format!("{place}.{key}"), value).map_err(|e| e.to_string())?,
             None => {
                 let names = || ANNOTATIONS.iter().map(|(name, _)| *name);
-                // `sideEffectLevel` would be passed over, and limit nothing.
+                // `sideEffectLevel` would be ignored and limit nothing.
                 let near =
                     names().find(|name| letters(name) == letters(key)).or_else(|| nearest(key, names()));
                 if let Some(near) = near {
@@ -255,13 +255,13 @@ pub fn check_annotations(place: &str, annotations: &Json) -> Result<(), String> 
     Ok(())
 }
 
-/// A name without what sets its words apart.
+/// Returns a name without separators and case, for comparisons.
 pub(crate) fn letters(name: &str) -> String {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
 impl Annotations {
-    /// What a call changes, as whoever approves of it is told.
+    /// Returns the mutation class that is shown to the approver of a call.
     pub(crate) fn mutation_class(&self) -> &'static str {
         match self.kind.as_str() {
             "read" | "search" | "think" | "fetch" => "read_only",
@@ -296,13 +296,13 @@ impl Annotations {
     }
 }
 
-/// Marks the entry of a tool whose handler checks its arguments itself and is told the id of the call: a key, and the type of
-/// what stands there. No program can make a value of that type.
+/// Marks the entry of a tool whose handler checks its arguments itself and receives the id of the call: a key, and the
+/// type of its value. Programs cannot create values of that type.
 pub const OF_RUNTIME: (&str, &str) = ("of_runtime", "tool_of_runtime");
 
 impl LoopTool {
-    /// Reads an entry of `tools`. `from_registry` says that it passed `tool_define`, which lets tools
-    /// without a handler be dispatched by the host.
+    /// Reads an entry of `tools`. `from_registry` means that `tool_define` validated it; the host may then dispatch
+    /// tools without a handler.
     ///
     /// # Errors
     /// The tool has no backend.
@@ -349,11 +349,11 @@ impl LoopTool {
     }
 }
 
-/// Arguments that models like to write as text although they are numbers.
+/// Arguments that models tend to write as strings although they are numbers.
 const INT_KEYS: [&str; 9] =
     ["range_start", "range_end", "offset", "limit", "timeout", "line", "start_line", "end_line", "count"];
 
-/// A schema of an object with these properties. What they refer to is that of the whole schema.
+/// Returns the schema of an object with these properties. References resolve to the definitions of the whole schema.
 pub(crate) fn schema_of_properties(schema: &Json, properties: &Json) -> Json {
     let mut out = json!({"type": "object", "properties": properties});
     for key in ["$defs", "definitions", "components"] {
@@ -364,14 +364,14 @@ pub(crate) fn schema_of_properties(schema: &Json, properties: &Json) -> Json {
     out
 }
 
-/// Whether nil is a value of a property.
+/// Returns whether a property accepts nil.
 fn takes_nil(schema: &Json, name: &str) -> bool {
     let Some(property) = schema["properties"].get(name) else { return true };
     let one = schema_of_properties(schema, &json!({name: property}));
     harn_schema::errors(&one, &json!({name: null})).is_empty()
 }
 
-/// The arguments that the entry of a tool declares, by name; nothing when it does not say.
+/// Returns the declared arguments of a tool's entry by name; `None` if it declares none.
 pub(crate) fn declared_arguments(entry: &Json) -> Option<&Map<String, Json>> {
     let schema = ["parameters", "input_schema", "inputSchema"]
         .iter()
@@ -384,14 +384,14 @@ pub(crate) fn declared_arguments(entry: &Json) -> Option<&Map<String, Json>> {
 }
 
 impl LoopTool {
-    /// The JSON Schema of its arguments.
+    /// Returns the JSON Schema of its arguments.
     pub(crate) fn schema(&self) -> Option<Json> {
         let defs = parse_tools(&Json::Array(vec![self.entry.clone()])).ok()?;
         defs.into_iter().next().map(|def| def.parameters)
     }
 
-    /// Puts the arguments of a call into the form in which the tool receives them: with declared names, and with the declared
-    /// default in place of what a handler is not given. Nil stands for a missing argument if the declared type has no nil.
+    /// Converts the arguments of a call to the form that the tool receives: with declared names, and with declared
+    /// defaults for missing arguments of handlers. Nil is treated as missing if the declared type does not accept it.
     pub(crate) fn prepare(&self, arguments: &mut Json) {
         self.rename(arguments);
         let Some(given) = arguments.as_object_mut() else { return };
@@ -409,14 +409,14 @@ impl LoopTool {
                 Some(_) => continue,
                 None => {}
             }
-            // A server adds the defaults that it declares itself.
+            // A server adds its declared defaults itself.
             if matches!(self.backend, Backend::Handler | Backend::Runtime) && !default.is_null() {
                 given.insert(name.clone(), default.clone());
             }
         }
     }
 
-    /// Renames aliases and turns numbers written as text into numbers.
+    /// Renames aliases and converts numbers in strings to numbers.
     pub(crate) fn rename(&self, arguments: &mut Json) {
         let Some(map) = arguments.as_object_mut() else { return };
         for (alias, name) in &self.annotations.aliases {
@@ -433,7 +433,7 @@ impl LoopTool {
         }
     }
 
-    /// The arguments of a call with the declared defaults of those that it leaves out.
+    /// Returns the arguments of a call with the declared defaults for missing ones.
     pub(crate) fn with_defaults<'a>(&self, arguments: &'a Json) -> Cow<'a, Json> {
         let mut complete = Cow::Borrowed(arguments);
         let Some(given) = arguments.as_object() else { return complete };
@@ -445,18 +445,19 @@ impl LoopTool {
         complete
     }
 
-    /// The arguments that it declares, by name.
+    /// Returns its declared arguments by name.
     pub(crate) fn declared(&self) -> impl Iterator<Item = (&String, &Json)> {
         declared_arguments(&self.entry).into_iter().flatten()
     }
 
-    /// Whether a call may have an argument of this name: it is declared, or the tool does not say what it takes.
+    /// Returns whether a call may have an argument with this name: it is declared, or the tool does not declare its
+    /// arguments.
     pub(crate) fn may_have(&self, argument: &str) -> bool {
         let open = self.entry["parameters"].get("additionalProperties").is_some_and(|more| *more != false);
         open || declared_arguments(&self.entry).is_none_or(|declared| declared.contains_key(argument))
     }
 
-    /// Takes the tool out of those that wait for a search.
+    /// Loads a deferred tool.
     pub fn load(&mut self) {
         self.deferred = false;
         if let Some(map) = self.entry.as_object_mut() {

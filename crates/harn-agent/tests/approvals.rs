@@ -1,4 +1,5 @@
-//! Approval rules of random runtimes against a reference model: an override changes exactly what it names.
+//! Compares the approval rules of random runtimes with a reference model: an override changes exactly the rules that it
+//! names.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +9,10 @@ use harn_value::{Data as Value, data::Map, json};
 use proptest::prelude::*;
 
 const AGENTS: [&str; 2] = ["a", "b"];
-/// Tools of every agent: two of its own, one of a toolkit, one of the runtime.
+/// The tools of every agent: two own ones, one of a toolkit, one of the runtime.
 const TOOLS: [&str; 4] = ["t", "u", "kit", "all"];
 
-/// Absent, or one of the three rules.
+/// Generates an absent rule, or one of the three rules.
 fn rule() -> impl Strategy<Value = Value> {
     prop::sample::select(vec![
         json!(null),
@@ -21,7 +22,7 @@ fn rule() -> impl Strategy<Value = Value> {
     ])
 }
 
-/// A dict of some of `names`, without those whose rule is absent.
+/// Generates a dict of rules for `names`, without absent rules.
 fn rules(names: &'static [&'static str]) -> impl Strategy<Value = Value> {
     prop::collection::vec(rule(), names.len()).prop_map(move |rules| {
         let set = names.iter().zip(rules).filter(|(_, rule)| !rule.is_null());
@@ -33,7 +34,7 @@ fn patch() -> impl Strategy<Value = Value> {
     rules(&["plans", "tools"])
 }
 
-/// One value per agent, for some of the agents.
+/// Generates one value for each of some agents.
 fn by_agent(values: impl Strategy<Value = Value>) -> impl Strategy<Value = Value> {
     prop::collection::vec(prop::option::of(values), AGENTS.len()).prop_map(|values| {
         let set = AGENTS.iter().zip(values).filter_map(|(name, value)| Some(((*name).to_owned(), value?)));
@@ -67,7 +68,7 @@ fn config() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The rule in force by the documentation: the first that is set, from the most specific to the floor.
+/// Returns the effective rule as documented: the most specific one that is set, else the default.
 fn reference(config: &Value, overrides: &Value, agent: usize, tool: &str) -> Value {
     let name = AGENTS[agent];
     let spec = &config["agents"][agent];
@@ -91,7 +92,7 @@ fn reference(config: &Value, overrides: &Value, agent: usize, tool: &str) -> Val
     order.into_iter().find(|rule| !rule.is_null()).cloned().unwrap_or_else(|| json!("never"))
 }
 
-/// The rules of every tool as `assemble` binds them.
+/// Returns the rules of all tools as `assemble` binds them.
 fn bound(config: &Value, overrides: Option<&Value>) -> Vec<Vec<Value>> {
     let mut config = config.clone();
     config["approval_overrides"] = overrides.cloned().unwrap_or_default();

@@ -1,5 +1,4 @@
-//! The real prompt assets, rendered by the template engine: every one that is asked for is there, renders, and
-//! says what programs are promised.
+//! The real prompt assets, rendered by the template engine: each one exists, renders, and contains the documented text.
 
 use std::borrow::Cow;
 use std::path::PathBuf;

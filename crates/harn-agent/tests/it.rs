@@ -1,4 +1,4 @@
-//! The integration tests of harn-agent, one module a file: prompts, profiles and the specs of role agents together.
+//! The integration tests of harn-agent, one module per file: prompts, profiles and the specs of role agents together.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! Bad input is an error, never a panic: random values in every place where a script's values come in.
+//! Invalid input is an error, never a panic: random values wherever script values are accepted.
 
 use harn_agent::harness::{
     ToolkitDescriptions, define_runtime, lower_schema, parse_conversation, runtime_spec_parse,
@@ -13,7 +13,7 @@ use harn_prompt::{
 use harn_value::{Data as Value, data::Map, json};
 use proptest::prelude::*;
 
-/// Any JSON value, with keys and words that mean something to this crate.
+/// Generates any JSON value, with keys and strings that are relevant to this crate.
 fn value() -> impl Strategy<Value = Value> {
     let word = prop_oneof![
         Just("before".to_owned()),
@@ -117,7 +117,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A dict of options; what is none becomes the value of some.
+/// Generates a dict of options; a value that is not a dict becomes the value of options.
 fn dict() -> impl Strategy<Value = Value> {
     value().prop_map(|value| match value.as_object() {
         Some(_) => value,
@@ -138,7 +138,7 @@ proptest! {
         let listing = ToolListing::default();
         let input = TurnInput { options: &options, session_system: None, listing: &listing };
         let prose = |name: &str, _: &Map<String, Value>| Ok(name.to_owned());
-        // What is malformed is an error that says where, and nothing else is.
+        // Only malformed input is an error, and the error names its location.
         if let Err(error) = turn_fragments(&input, &prose) {
             let text = error.to_string();
             prop_assert!(text.contains("_system_fragments[") || text.contains("profile"), "{}", text);

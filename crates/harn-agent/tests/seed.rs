@@ -1,4 +1,4 @@
-//! The examples that programs are promised, through the public API.
+//! The documented examples, through the public API.
 
 use harn_agent::harness::{ToolkitDescriptions, define_runtime, define_tool, runtime_spec_json};
 use harn_prompt::view::{Style, explanation};

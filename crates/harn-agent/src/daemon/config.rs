@@ -1,14 +1,14 @@
-//! The options of a loop that waits.
+//! The options of a daemon loop.
 
 use harn_value::{Data as Json, data::Map};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ConfigError;
 
-/// How long an idle daemon waits between two looks, when it has no timer: the last one stays.
+/// Poll intervals of an idle daemon without a timer; the last one repeats.
 pub(crate) const IDLE_WAITS_MS: [u64; 4] = [100, 500, 1000, 2000];
 
-/// The options that only a daemon has.
+/// The options that only daemons have.
 const OPTIONS: [&str; 7] = [
     "continue_as_new_after",
     "persist_path",
@@ -19,30 +19,30 @@ const OPTIONS: [&str; 7] = [
     "idle_watchdog_attempts",
 ];
 
-/// What a daemon is told.
+/// The settings of a daemon.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DaemonConfig {
-    /// The file of its snapshots.
+    /// The snapshot file.
     pub persist_path: Option<String>,
-    /// The snapshot that it goes on from.
+    /// The snapshot from which the daemon resumes.
     pub resume_path: Option<String>,
-    /// The timer.
+    /// The timer interval.
     pub wake_interval_ms: Option<u64>,
-    /// Files that wake it when they change.
+    /// Files whose changes wake the daemon.
     pub watch_paths: Vec<String>,
-    /// Whether older messages give way before it rests.
+    /// Whether to compact older messages before the daemon becomes idle.
     pub consolidate: bool,
-    /// Looks without a reason to wake that end it.
+    /// Maximum number of consecutive idle polls; the daemon then ends.
     pub watchdog: Option<u64>,
-    /// Looks after which its program begins anew.
+    /// Number of waits after which the program continues as new.
     pub anew_after: Option<u64>,
 }
 
 impl DaemonConfig {
-    /// Reads the options of a loop; `None` for a loop that is no daemon.
+    /// Reads the options of a loop; returns `None` if the loop is not a daemon.
     ///
     /// # Errors
-    /// A wrong type, or an option of daemons in a loop that is none.
+    /// An option has a wrong type, or a loop that is not a daemon has a daemon option.
     pub fn from_options(options: &Map<String, Json>) -> Result<Option<DaemonConfig>, ConfigError> {
         let given = |key: &str| options.get(key).filter(|value| !value.is_null());
         if given("daemon") != Some(&Json::Bool(true)) {
@@ -78,12 +78,12 @@ impl DaemonConfig {
         }))
     }
 
-    /// Where snapshots go.
+    /// Returns the path for new snapshots.
     pub fn snapshot_path(&self) -> Option<&str> {
         self.persist_path.as_deref().or(self.resume_path.as_deref())
     }
 
-    /// Whether something inside of the loop can wake it.
+    /// Returns whether a timer or a file change can wake the loop.
     pub(crate) fn wakes_itself(&self) -> bool {
         self.wake_interval_ms.is_some() || !self.watch_paths.is_empty()
     }

@@ -1,36 +1,37 @@
-//! The part of a daemon's snapshots that only ever grows, and how little of it each of them has to hold.
+//! The append-only part of a daemon's snapshots, and how to avoid writing all of it each time.
 //!
-//! Small histories stand in the snapshot as a whole. When what was added becomes too much to be written again at every rest,
-//! it moves to a file beside the snapshot, one line per move, and the snapshot says how many bytes of that file are its own.
-//! So each message is written a bounded number of times, however long the daemon lives.
+//! Small histories are stored in the snapshot itself. When the new part becomes too large to be rewritten whenever the
+//! daemon becomes idle, it is moved to a file next to the snapshot, one line per move, and the snapshot records how
+//! many bytes of that file belong to it. So each message is written a bounded number of times, however long the daemon
+//! lives.
 
 use harn_value::{Data as Json, data::Map};
 use serde::{Deserialize, Serialize};
 
-/// The keys of a snapshot that only grow: lists, and a text.
+/// The append-only keys of a snapshot: lists and a string.
 const GROWING: [&str; 5] =
     ["recorded_messages", "transcript_events", "total_text", "total_visible_texts", "all_tools_used"];
 
-/// Bytes of growing parts that a snapshot holds itself.
+/// Maximum bytes of append-only data in a snapshot.
 const MOST: usize = 64 << 10;
 
-/// How much of a loop's history is in earlier lines.
+/// The amount of a loop's history that is stored in earlier lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Marks {
     /// Messages.
     pub messages: usize,
     /// Transcript events.
     pub events: usize,
-    /// Bytes of the whole text.
+    /// Bytes of the whole output.
     pub text: usize,
-    /// Texts that people see.
+    /// User-visible outputs.
     pub visible: usize,
     /// Names of tools.
     pub tools: usize,
 }
 
 impl Marks {
-    /// Adds what a line holds.
+    /// Adds the sizes of a line.
     pub fn add(&mut self, line: &Json) {
         let count = |key: &str| line[key].as_array().map_or(0, Vec::len);
         self.messages += count("recorded_messages");
@@ -41,20 +42,20 @@ impl Marks {
     }
 }
 
-/// Where the earlier part of a snapshot is, as the snapshot says.
+/// Where the earlier part of a snapshot is stored, as recorded in the snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Earlier {
-    /// The name of the file beside the snapshot.
+    /// The name of the file next to the snapshot.
     pub file: String,
-    /// How many bytes of it belong to the snapshot.
+    /// Number of its bytes that belong to the snapshot.
     pub bytes: u64,
 }
 
 impl Earlier {
-    /// Reads what a snapshot says; nothing when it holds everything itself.
+    /// Reads the location from a snapshot; `None` if the snapshot is complete.
     ///
     /// # Errors
-    /// It names no file beside the snapshot.
+    /// The location is malformed or does not name a file next to the snapshot.
     pub fn of(snapshot: &Json) -> Result<Option<Earlier>, String> {
         let Some(said) = snapshot.get("earlier").filter(|said| !said.is_null()) else { return Ok(None) };
         let earlier: Earlier = said.clone().read().map_err(|e| format!("its field earlier: {e}"))?;
@@ -65,13 +66,13 @@ impl Earlier {
     }
 }
 
-/// Takes the growing parts out of a snapshot, when they are more than it should hold.
+/// Moves the append-only parts out of a snapshot if they exceed the limit.
 pub fn move_out(snapshot: &mut Json) -> Option<Json> {
     let size = |key: &str| serde_json::to_string(&snapshot[key]).map_or(0, |text| text.len());
     if GROWING.iter().map(|key| size(key)).sum::<usize>() <= MOST {
         return None;
     }
-    // What was never compacted is seen as it was recorded, and need not be there twice.
+    // Without compaction, the visible messages equal the recorded ones and need not be stored twice.
     if snapshot["visible_messages"] == snapshot["recorded_messages"] {
         snapshot["visible_messages"] = Json::Array(Vec::new());
         snapshot["visible_from"] = 0.into();
@@ -85,10 +86,10 @@ pub fn move_out(snapshot: &mut Json) -> Option<Json> {
     Some(Json::Object(line))
 }
 
-/// Puts earlier lines back in front of what a snapshot holds.
+/// Prepends earlier lines to the contents of a snapshot.
 ///
 /// # Errors
-/// A line is none.
+/// A line is malformed or does not match the snapshot.
 pub fn put_back(snapshot: &mut Json, lines: Vec<Json>) -> Result<(), String> {
     let mut whole = Map::new();
     for line in lines.into_iter().chain([snapshot.clone()]) {

@@ -1,11 +1,11 @@
-//! Loops that wait: what they wait for, and what they leave on disk. No I/O.
+//! Daemons: what they wait for, and what they store on disk. No I/O.
 //!
-//! A daemon goes `active → idle → active`. The loop itself is [`crate::AgentLoop`], which asks for [`crate::Step::Rest`] where
-//! another loop would end; [`Queue`] holds the events of a daemon that has a handle.
+//! A daemon alternates `active → idle → active`. The loop itself is [`crate::AgentLoop`], which requests
+//! [`crate::Step::Rest`] where another loop would end; [`Queue`] holds the events of a daemon that has a handle.
 //!
-//! An event is delivered to one turn that was completed, whatever happens in between: the snapshot that a turn ends with
-//! names the event (`last_event_seq`), and is written in one step. The queue is written before a trigger is acknowledged, and
-//! after a crash it forgets exactly what the snapshot has.
+//! An event is delivered to exactly one completed turn, regardless of crashes: the snapshot at the end of a turn
+//! contains the event's number (`last_event_seq`) and is written atomically. The queue is written before a trigger is
+//! acknowledged; after a crash it drops exactly the events that the snapshot contains.
 
 mod config;
 pub mod history;

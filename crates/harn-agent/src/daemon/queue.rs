@@ -1,4 +1,4 @@
-//! The events of a daemon: a queue that outlives the process.
+//! The events of a daemon: a persistent queue.
 
 use std::collections::VecDeque;
 
@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 /// An event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Delivery {
-    /// Its number, from 1.
+    /// Its sequence number, from 1.
     pub seq: u64,
-    /// When it came, RFC 3339.
+    /// Time of arrival, RFC 3339.
     pub enqueued_at: String,
-    /// What it says.
+    /// Its content.
     pub payload: Json,
 }
 
 impl Delivery {
-    /// What the daemon is told: a text as it is, anything else as JSON.
+    /// Returns the message that the daemon receives: a string unchanged, any other value as JSON.
     pub fn message(&self) -> String {
         match &self.payload {
             Json::String(text) => text.clone(),
@@ -26,7 +26,7 @@ impl Delivery {
     }
 }
 
-/// Events in the order in which they came, of which one at most is being worked on.
+/// Events in order of arrival; at most one of them is in flight.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Queue {
     #[serde(rename = "event_queue_capacity")]
@@ -39,15 +39,15 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new(capacity: u64) -> Queue {
         Queue { capacity, next_seq: 1, pending: VecDeque::new(), inflight: None }
     }
 
-    /// Looks at a queue that was read.
+    /// Validates a queue that was read from storage.
     ///
     /// # Errors
-    /// Its events are not in order, or have numbers that are still to come.
+    /// The events are not in order, or their numbers have not been assigned yet.
     pub fn check(&self) -> Result<(), String> {
         let seqs: Vec<u64> = self.inflight.iter().chain(&self.pending).map(|event| event.seq).collect();
         let in_order = seqs.windows(2).all(|pair| pair[0] < pair[1]);
@@ -60,32 +60,32 @@ impl Queue {
         Ok(())
     }
 
-    /// How many events may wait.
+    /// Returns the maximum number of pending events.
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// The events that wait.
+    /// Returns the pending events.
     pub fn pending(&self) -> impl ExactSizeIterator<Item = &Delivery> {
         self.pending.iter()
     }
 
-    /// The event that is being worked on.
+    /// Returns the event that is in flight.
     pub fn inflight(&self) -> Option<&Delivery> {
         self.inflight.as_ref()
     }
 
-    /// Events that wait or are being worked on.
+    /// Returns the number of events that are pending or in flight.
     pub fn len(&self) -> usize {
         self.pending.len() + usize::from(self.inflight.is_some())
     }
 
-    /// Whether there is none.
+    /// Returns whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Adds an event; false when there is no room.
+    /// Adds an event; returns false if the queue is full.
     pub fn push(&mut self, payload: Json, now: &str) -> bool {
         if self.pending.len() as u64 >= self.capacity {
             return false;
@@ -96,7 +96,7 @@ impl Queue {
         true
     }
 
-    /// Hands out the next event, unless one is being worked on.
+    /// Marks the next event as in flight, unless one already is.
     pub fn take(&mut self) -> bool {
         if self.inflight.is_some() || self.pending.is_empty() {
             return false;
@@ -105,12 +105,12 @@ impl Queue {
         true
     }
 
-    /// The turn of the event was completed.
+    /// Removes the event in flight after its turn was completed, and returns its number.
     pub fn complete(&mut self) -> Option<u64> {
         self.inflight.take().map(|event| event.seq)
     }
 
-    /// The turn of the event was not completed: it is the next one again.
+    /// Makes the event in flight the next pending one again, because its turn was not completed.
     pub fn put_back(&mut self) -> bool {
         match self.inflight.take() {
             Some(event) => {
@@ -121,7 +121,8 @@ impl Queue {
         }
     }
 
-    /// Forgets what a snapshot says was completed, and puts back what was not. `last` is the newest event that was.
+    /// Reconciles the queue with a snapshot whose newest completed event is `last`: drops completed events and makes
+    /// the event in flight pending again.
     pub fn settle(&mut self, last: u64) {
         if self.inflight.as_ref().is_some_and(|event| event.seq <= last) {
             self.inflight = None;
@@ -166,14 +167,14 @@ mod tests {
         assert!(Queue { capacity: 0, ..queue }.check().is_err());
     }
 
-    /// What can happen to a daemon.
+    /// Possible operations on a daemon, and crashes.
     #[derive(Debug, Clone)]
     enum Happening {
         Trigger,
         Take,
-        /// The snapshot is written, and the queue after it.
+        /// The snapshot is written, then the queue.
         Complete,
-        /// As `Complete`, but the process dies between the two.
+        /// Same as `Complete`, but the process dies between the two writes.
         CompleteAndDie,
         /// The process dies.
         Die,
@@ -190,11 +191,11 @@ mod tests {
     }
 
     proptest! {
-        /// What was acknowledged is completed once, in order, whatever happens.
+        /// Every acknowledged event is completed once, in order, whatever happens.
         #[test]
         fn every_event_is_completed_once(happenings in happenings()) {
             let mut queue = Queue::new(1000);
-            // What is on disk: the queue, and the newest event of the snapshot.
+            // The state on disk: the queue, and the newest event in the snapshot.
             let (mut disk, mut snapshot) = (queue.clone(), 0);
             let (mut acknowledged, mut completed) = (0, Vec::new());
             for happening in happenings {

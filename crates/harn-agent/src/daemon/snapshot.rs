@@ -1,10 +1,10 @@
-//! Whether a snapshot that was read is one: what is wrong in it is told, and counts as nothing nowhere.
+//! Validation of snapshots that were read from disk. Errors are reported, never ignored.
 
 use harn_llm::Conversation;
 use harn_llm::options::shape::Shape::{self, Any, Int, List, Map, Str};
 use harn_value::Data as Json;
 
-/// What a snapshot holds besides its messages. What is missing has not happened.
+/// The fields of a snapshot other than its messages. A missing field means that nothing was recorded.
 const FIELDS: &[(&str, Shape)] = &[
     ("saved_at", Str),
     ("daemon_state", Str),
@@ -25,10 +25,10 @@ const FIELDS: &[(&str, Shape)] = &[
     ("watch_state", Map(&Any)),
 ];
 
-/// Looks at a snapshot.
+/// Validates a snapshot.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A message that names the invalid part.
 pub fn check_snapshot(snapshot: &Json) -> Result<(), String> {
     if snapshot["_type"] != "daemon_snapshot" {
         return Err("it is no daemon snapshot".to_owned());

@@ -1,21 +1,21 @@
-//! What people have to correct or look up again and again, and what an agent should be given so that they need not.
+//! Friction: repeated corrections and look-ups by users, and the context that an agent needs to avoid them.
 
 use harn_llm::secret::FIELD_WORDS;
 use harn_value::{Data as Json, data::Map, json};
 
-/// The fields of an event besides its kind.
+/// The string fields of an event other than its kind.
 const TEXTS: [&str; 5] = ["source", "actor", "tool", "provider", "redacted_summary"];
 
-/// The estimates of an event.
+/// The estimates in an event.
 const ESTIMATES: [&str; 2] = ["estimated_time_ms", "estimated_cost_usd"];
 
-/// What stands for a secret.
+/// The replacement for a secret.
 const HIDDEN: &str = "[redacted]";
 
-/// Reads an event, and hides the secrets in it.
+/// Reads an event and redacts the secrets in it.
 ///
 /// # Errors
-/// A sentence that begins with the field.
+/// A message that begins with the field.
 pub fn event(given: &Json) -> Result<Json, String> {
     let Some(fields) = given.as_object() else {
         return Err(format!("event must be a dict, got {}", given.type_name()));
@@ -68,7 +68,7 @@ fn texts(at: &str, value: &Json) -> Result<Vec<String>, String> {
     items.iter().enumerate().map(text).collect()
 }
 
-/// Whether a key names a secret. `secret_ref` says where one is kept, and is none.
+/// Returns whether a key names a secret. A key like `secret_ref` names a secret's location, which is not secret.
 fn is_secret(key: &str) -> bool {
     let key = key.to_lowercase();
     !key.ends_with("_ref") && FIELD_WORDS.iter().any(|word| key.contains(word))
@@ -91,18 +91,18 @@ fn hide(value: &mut Json) {
     }
 }
 
-/// A text in which what is assigned to a secret's name is hidden: `token=abc`, `password: abc`, `Bearer abc`.
+/// Redacts values that are assigned to the name of a secret: `token=abc`, `password: abc`, `Bearer abc`.
 fn without_secrets(text: &str) -> String {
     static ASSIGNED: std::sync::LazyLock<regex::Regex> = std::sync::LazyLock::new(|| {
         let names = FIELD_WORDS.join("|");
         let rule = format!(
             r#"(?i)([\w-]*(?:{names})[\w-]*["']?\s*[=:]\s*["']?(?:bearer\s+)?|\bbearer\s+)[^\s"'&,;]+"#
         );
-        // The words are fixed, and their rule is one.
+        // The names are constants, so the pattern is always valid.
         regex::Regex::new(&rule).unwrap_or_else(|error| unreachable!("{error}"))
     });
     let kept = |found: &regex::Captures<'_>| {
-        // Where a secret is kept is none.
+        // The location of a secret is not secret.
         if found[1].to_lowercase().contains("_ref") {
             found[0].to_owned()
         } else {
@@ -112,10 +112,10 @@ fn without_secrets(text: &str) -> String {
     ASSIGNED.replace_all(text, kept).into_owned()
 }
 
-/// The manifest of a pack of context.
+/// Reads the manifest of a context pack.
 ///
 /// # Errors
-/// A sentence that begins with the field.
+/// A message that begins with the field.
 pub fn context_pack(given: &Json) -> Result<Json, String> {
     let Some(fields) = given.as_object() else {
         return Err(format!("manifest must be a dict, got {}", given.type_name()));
@@ -179,7 +179,7 @@ pub fn context_pack(given: &Json) -> Result<Json, String> {
     Ok(out)
 }
 
-/// A name in snake case.
+/// Converts a name to snake case.
 fn snake(name: &str) -> String {
     let mut out = String::new();
     for c in name.chars() {
@@ -192,17 +192,17 @@ fn snake(name: &str) -> String {
     out.trim_end_matches('_').to_owned()
 }
 
-/// What tells that two events are the same trouble again.
+/// Returns the key by which events are grouped as recurrences of the same problem.
 fn trouble(event: &Json) -> [String; 3] {
     let hint = [&event["recurrence_hints"][0], &event["tool"], &event["redacted_summary"]];
     let hint = hint.into_iter().find_map(Json::as_str).unwrap_or_default();
     [event["kind"].printed(), event["source"].as_str().unwrap_or_default().to_owned(), hint.to_owned()]
 }
 
-/// Proposes packs of context for what has happened again and again.
+/// Suggests context packs for recurring events.
 ///
 /// # Errors
-/// What the events or the options hold is wrong.
+/// The events or the options are invalid.
 pub fn suggestions(events: &Json, options: &Json) -> Result<Vec<Json>, String> {
     let list = match events {
         Json::Array(list) => list,
@@ -239,7 +239,7 @@ pub fn suggestions(events: &Json, options: &Json) -> Result<Vec<Json>, String> {
     groups.iter().map(|(key, events)| suggestion(key, events, &options["owner"])).collect()
 }
 
-/// The distinct values of a field of metadata, in order.
+/// Returns the distinct values of a metadata field, in order.
 fn named(events: &[Json], key: &str) -> Vec<Json> {
     let mut out: Vec<Json> = Vec::new();
     for event in events {
@@ -255,7 +255,7 @@ fn suggestion([kind, source, hint]: &[String; 3], events: &[Json], owner: &Json)
     let words = [if source.is_empty() { kind } else { source }, hint];
     let words: Vec<&str> = words.into_iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
     let title = format!("{} context pack", words.join(" "));
-    // The first time would have been spent all the same.
+    // The first occurrence is not saved by a context pack.
     let saved =
         |key: &str| events[1..].iter().filter_map(|event| event[key].as_f64()).fold(0.0, |sum, n| sum + n);
     let time = saved("estimated_time_ms");
@@ -280,10 +280,10 @@ fn suggestion([kind, source, hint]: &[String; 3], events: &[Json], owner: &Json)
     }))
 }
 
-/// Looks whether a fixture's events lead to the suggestions that it expects: `{pass, failures, suggestion_count}`.
+/// Checks whether a fixture's events lead to the expected suggestions: `{pass, failures, suggestion_count}`.
 ///
 /// # Errors
-/// What the fixture holds is wrong.
+/// The fixture is invalid.
 pub fn evaluate(fixture: &Json) -> Result<Json, String> {
     let Some(fields) = fixture.as_object() else {
         return Err(format!("fixture must be a dict, got {}", fixture.type_name()));
@@ -298,7 +298,7 @@ pub fn evaluate(fixture: &Json) -> Result<Json, String> {
     let found = suggestions(&fixture["events"], &fixture["options"])?;
     let one = [json!({})];
     let expected: &[Json] = match &fixture["expected_suggestions"] {
-        // Events without a word of what is expected are there to lead to something.
+        // Without `expected_suggestions`, the events must lead to at least one suggestion.
         Json::Null => &one,
         Json::Array(list) => list,
         other => return Err(format!("expected_suggestions must be a list, got {}", other.type_name())),
@@ -310,7 +310,7 @@ pub fn evaluate(fixture: &Json) -> Result<Json, String> {
     Ok(json!({"pass": failures.is_empty(), "failures": failures, "suggestion_count": found.len()}))
 }
 
-/// What is missing of an expected suggestion.
+/// Returns the unmet requirement of an expected suggestion.
 fn unmet(at: &str, wanted: &Json, found: &[Json]) -> Result<Option<String>, String> {
     let keys = [
         "min_suggestions",

@@ -1,7 +1,8 @@
-//! Eval packs: cases that hold runs to fixtures, rubrics, limits and a baseline; and what people have to correct again and again.
+//! Eval packs: cases that compare runs with fixtures, rubrics, limits and a baseline; and records of repeated user
+//! corrections.
 //!
-//! `pack` reads a manifest, `report` evaluates it, `friction` keeps account of corrections and proposes what an agent
-//! should be given from the start. Files are read by whoever calls ([`Reader`]).
+//! `pack` reads a manifest, `report` evaluates it, `friction` records corrections and suggests context for an agent.
+//! The caller reads the files ([`Reader`]).
 
 pub mod friction;
 pub mod pack;

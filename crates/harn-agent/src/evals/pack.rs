@@ -1,22 +1,22 @@
-//! Reads the manifest of a pack: every field in its place, every name that is referred to there.
+//! Reads the manifest of an eval pack, and checks all fields and references.
 
 use std::collections::HashSet;
 
 use harn_value::{Data as Json, data::Map, json};
 
-/// The kinds of fixtures that can be evaluated.
+/// The kinds of fixtures that are supported.
 const KINDS: [&str; 4] = ["run-record", "recorded-run", "replay-fixture", "friction-events"];
 
-/// The kinds that are set aside for later.
+/// The kinds that are reserved for later use.
 const RESERVED: [&str; 3] = ["jsonl-trace", "provider-events", "connector-payload"];
 
-/// How much a case counts.
+/// The severities of a case.
 const SEVERITIES: [&str; 3] = ["blocking", "warning", "informational"];
 
-/// What a run may take at most.
+/// The limits of a run.
 pub(super) const THRESHOLDS: [&str; 3] = ["max_latency_ms", "max_cost_usd", "max_tokens"];
 
-/// What an assertion has to hold besides its kind, and what it may hold.
+/// The kinds of assertions with their required and optional fields.
 const ASSERTIONS: [(&str, &[&str], &[&str]); 4] = [
     ("run-status", &["expected"], &[]),
     ("stage-status", &["stage", "expected"], &[]),
@@ -24,7 +24,7 @@ const ASSERTIONS: [(&str, &[&str], &[&str]); 4] = [
     ("hitl-question-contains", &["contains"], &[]),
 ];
 
-/// What each case takes over from the defaults of its pack.
+/// The fields that a case inherits from the defaults of its pack.
 const DEFAULTS: [&str; 6] = ["rubrics", "severity", "thresholds", "fixture", "fixture_path", "compare_to"];
 
 /// The fields of a case.
@@ -42,18 +42,18 @@ const CASE: [&str; 11] = [
     "friction_events",
 ];
 
-/// The fields of a pack that are for its own statements.
+/// The fields of a pack whose contents are not checked.
 const FREE: [&str; 3] = ["package", "judge", "metadata"];
 
-/// Whether a kind of fixture is a run.
+/// Returns whether fixtures of this kind are runs.
 pub(super) fn is_run(kind: &Json) -> bool {
     kind == "run-record" || kind == "recorded-run"
 }
 
-/// Reads a manifest, filling in what is missing.
+/// Reads a manifest and fills in missing fields.
 ///
 /// # Errors
-/// A sentence that begins with the place, as in `cases[0].run`.
+/// A message that begins with the path of the field, for example `cases[0].run`.
 pub fn manifest(given: &Json) -> Result<Json, String> {
     let Some(fields) = given.as_object() else {
         return Err(format!("pack must be a dict, got {}", given.type_name()));
@@ -101,12 +101,12 @@ pub fn manifest(given: &Json) -> Result<Json, String> {
     Ok(out)
 }
 
-/// Refuses what a dict must not hold.
+/// Rejects unknown keys of a dict.
 fn refuse_others(at: &str, fields: &Map<String, Json>, known: &[&str]) -> Result<(), String> {
     refuse_keys(at, fields.keys().map(|key| (key, key.clone())), known)
 }
 
-/// The same for keys that have another form, too: each with the form that is known.
+/// Same as `refuse_others`, for keys that also have another spelling: each key comes with its canonical form.
 fn refuse_keys<'a>(
     at: &str,
     mut keys: impl Iterator<Item = (&'a String, String)>,
@@ -118,7 +118,7 @@ fn refuse_keys<'a>(
     }
 }
 
-/// A text that is not empty, or nothing.
+/// Reads an optional, non-empty string.
 fn text(at: &str, value: &Json) -> Result<Option<String>, String> {
     match value {
         Json::Null => Ok(None),
@@ -128,12 +128,12 @@ fn text(at: &str, value: &Json) -> Result<Option<String>, String> {
     }
 }
 
-/// A text that has to be there.
+/// Reads a required, non-empty string.
 fn required(at: &str, value: &Json) -> Result<String, String> {
     text(at, value)?.ok_or_else(|| format!("{at} is required"))
 }
 
-/// One of some words.
+/// Reads one of several allowed strings.
 fn word(at: &str, value: &Json, words: &[&str]) -> Result<Option<String>, String> {
     match text(at, value)? {
         Some(given) if !words.contains(&given.as_str()) => {
@@ -151,7 +151,7 @@ fn items<'a>(at: &str, value: &'a Json) -> Result<&'a [Json], String> {
     }
 }
 
-/// The dicts of a list, each read with its place.
+/// Reads the dicts of a list, each with its path.
 fn each(
     at: &str,
     value: &Json,
@@ -172,7 +172,7 @@ fn fields(value: &Json) -> &Map<String, Json> {
     value.as_object().unwrap_or(&NONE)
 }
 
-/// Two things of one name could not be told apart.
+/// Checks that ids are unique.
 fn distinct(at: &str, list: &[Json]) -> Result<(), String> {
     let mut seen = HashSet::new();
     match list.iter().enumerate().find(|(_, one)| !seen.insert(one["id"].printed())) {
@@ -230,7 +230,7 @@ fn assertion(at: &str, given: &Json) -> Result<Json, String> {
     Ok(given.clone())
 }
 
-/// Limits, with dashes or underscores in their names.
+/// Reads limits, whose names may contain dashes or underscores.
 fn thresholds(at: &str, given: &Json) -> Result<Json, String> {
     if given.is_null() {
         return Ok(json!({}));
@@ -265,7 +265,7 @@ fn defaults(given: &Json, names: &Names<'_>) -> Result<Json, String> {
     Ok(set.map(|key| ((*key).to_owned(), read[*key].clone())).collect())
 }
 
-/// What cases may refer to.
+/// The names to which cases may refer.
 struct Names<'a> {
     fixtures: &'a [Json],
     rubrics: &'a [Json],
@@ -290,7 +290,7 @@ impl Names<'_> {
         }
     }
 
-    /// The id of a run among the fixtures, a path, or a run.
+    /// Reads a baseline: the id of a run fixture, a path, or a run.
     fn baseline(&self, at: &str, value: &Json) -> Result<Json, String> {
         if value.is_object() {
             return Ok(value.clone());
@@ -302,7 +302,7 @@ impl Names<'_> {
         Ok(name.into())
     }
 
-    /// What a case, or the defaults of all, says of how runs are judged.
+    /// Reads the fields of a case, or of the pack's defaults, that define how runs are judged.
     fn judged_by(&self, at: &str, given: &Json) -> Result<Json, String> {
         let place = |key: &str| format!("{at}.{key}");
         let fixture = self.fixture(

@@ -1,4 +1,4 @@
-//! Evaluates a pack: each case by its fixture, its rubrics, its limits and what it is compared with.
+//! Evaluates a pack: each case by its fixture, rubrics, limits and baseline.
 
 use harn_value::{Data as Json, json};
 
@@ -6,34 +6,34 @@ use super::friction;
 use super::pack::THRESHOLDS;
 use crate::workflow::fixture as fixtures;
 
-/// Reads what a pack names. Paths are as they stand in the pack, below its `base_dir`.
+/// Reads the files that a pack names. Paths are as written in the pack, relative to its `base_dir`.
 pub trait Reader {
-    /// The record of a run in a file, with what is missing filled in.
+    /// Reads the record of a run from a file and fills in missing fields.
     ///
     /// # Errors
-    /// A sentence.
+    /// An error message.
     fn run(&self, path: &str) -> Result<Json, String>;
 
-    /// A record that stands in the pack, with what is missing filled in.
+    /// Reads a record that is embedded in the pack and fills in missing fields.
     ///
     /// # Errors
-    /// A sentence.
+    /// An error message.
     fn inline_run(&self, run: &Json) -> Result<Json, String>;
 
-    /// What a file of JSON holds.
+    /// Reads a JSON file.
     ///
     /// # Errors
-    /// A sentence.
+    /// An error message.
     fn json(&self, path: &str) -> Result<Json, String>;
 
-    /// Milliseconds of a moment as records write it.
+    /// Converts a timestamp of a record to milliseconds.
     fn millis(&self, moment: &str) -> Option<i64>;
 }
 
-/// Evaluates a manifest that [`super::manifest`] gave: the report.
+/// Evaluates a manifest returned by [`super::manifest`] and returns the report.
 ///
 /// # Errors
-/// What the pack names cannot be read, or is of a wrong kind.
+/// A file of the pack cannot be read or has the wrong kind.
 pub fn evaluate(pack: &Json, reader: &dyn Reader) -> Result<Json, String> {
     let look = Look { pack, reader };
     let cases = pack["cases"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -92,12 +92,12 @@ impl Look<'_> {
         }))
     }
 
-    /// The fixture of a pack with an id, and what it holds.
+    /// Returns the fixture with an id.
     fn held(&self, id: &str) -> Option<&Json> {
         self.pack["fixtures"].as_array()?.iter().find(|fixture| fixture["id"] == id)
     }
 
-    /// The run that a case is about, and the file that it lies in.
+    /// Returns the run of a case, and the path of its file.
     fn run(&self, case: &Json) -> Result<(Json, Json), String> {
         if let Some(path) = case["run_path"].as_str() {
             return Ok((self.reader.run(path)?, path.into()));
@@ -152,7 +152,7 @@ impl Look<'_> {
             .collect()
     }
 
-    /// The limits that a run has passed.
+    /// Returns the limits that a run exceeds.
     fn over(&self, limits: &Json, run: &Json) -> Vec<String> {
         let usage = |key: &str| run["usage"][key].as_f64();
         let taken = [
@@ -175,7 +175,7 @@ impl Look<'_> {
         found
     }
 
-    /// How long a run took: by its times, else by those of its model calls.
+    /// Returns the duration of a run in milliseconds: from its timestamps, else from its model calls.
     fn latency(&self, run: &Json) -> Option<f64> {
         let moment = |key: &str| run[key].as_str().and_then(|text| self.reader.millis(text));
         match moment("started_at").zip(moment("finished_at")) {
@@ -202,7 +202,7 @@ impl Look<'_> {
     }
 }
 
-/// A number without the `.0` of what was an int.
+/// Formats a number without the `.0` of an integer.
 fn number(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 { format!("{}", value as i64) } else { format!("{value}") }
 }
@@ -211,7 +211,7 @@ fn stages(run: &Json) -> &[Json] {
     run["stages"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// What is wrong with a run by an assertion.
+/// Returns why a run violates an assertion.
 fn broken(assertion: &Json, run: &Json) -> Option<String> {
     let (expected, contains) = (&assertion["expected"], assertion["contains"].as_str().unwrap_or_default());
     let differs = |what: String, got: &Json| {
@@ -221,7 +221,7 @@ fn broken(assertion: &Json, run: &Json) -> Option<String> {
         "run-status" => differs("run status".to_owned(), &run["status"]),
         "stage-status" => {
             let name = assertion["stage"].printed();
-            // A node that ran again is judged by its last time.
+            // For a node that ran several times, the last stage is checked.
             match stages(run).iter().rev().find(|stage| stage["node_id"] == assertion["stage"]) {
                 Some(stage) => differs(format!("stage {name} status"), &stage["status"]),
                 None => Some(format!("stage {name}: missing")),

@@ -3,7 +3,7 @@ use harn_value::{Data as Json, json};
 use super::{Reader, evaluate, friction, manifest};
 use crate::workflow::fixture::normalise;
 
-/// A reader of runs that stand in the pack; files have none.
+/// A reader of runs that are embedded in the pack; it cannot read files.
 struct Inline;
 
 impl Reader for Inline {
@@ -169,7 +169,7 @@ fn rubrics_limits_and_baselines_are_told_one_by_one() {
     let other = json!({"id": "other", "workflow_id": "w", "status": "failed"});
     let told = json!(["differs from its baseline other"]);
     assert_eq!(failures(json!({}), json!({"baseline": other})), told);
-    // What a case says comes before what the pack says.
+    // A baseline in the case takes precedence over one in the pack.
     assert_eq!(failures(json!({"compare_to": "run"}), json!({"baseline": other})), json!([]));
     assert_eq!(failures(json!({}), json!({"defaults": {"compare_to": other}})), told);
 }

@@ -10,16 +10,16 @@ use super::{Approval, HarnessError, Patch, PlanSpec, ToolSpec, define_plan, defi
 use harn_prompt::layered::LayeredPrompt;
 use harn_prompt::value::{object, present};
 
-/// What an agent is for.
+/// The role of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// Entry point: talks to the user and hands work to its routes.
+    /// Entry point: talks to the user and delegates work to its routes.
     Coordinator,
     /// Writes typed plans.
     Planner,
-    /// Carries out approved plans.
+    /// Executes approved plans.
     Executor,
-    /// Focused helper.
+    /// A focused helper.
     Specialist,
 }
 
@@ -55,7 +55,7 @@ impl Role {
         }
     }
 
-    /// Tells whether agents of this role keep their history unless they say otherwise.
+    /// Returns whether agents of this role retain their history by default.
     #[must_use]
     pub fn stateful(self) -> bool {
         matches!(self, Self::Coordinator | Self::Planner)
@@ -114,32 +114,32 @@ impl ModelSpec {
     }
 }
 
-/// An agent, as its constructor gives it.
+/// An agent, as defined by its constructor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentSpec {
     /// Unique in the runtime.
     pub name: String,
-    /// What it is for.
+    /// Its role.
     pub role: Role,
-    /// Whether it keeps its history.
+    /// Whether it retains its history.
     pub stateful: bool,
     /// Its model.
     pub model: ModelSpec,
     /// The finished system prompt.
     pub system_prompt: String,
-    /// Names of the agents it may call.
+    /// Names of the agents that it may call.
     pub routes: Vec<String>,
     /// Ids of its toolkits.
     pub toolkits: Vec<String>,
-    /// Turns it may take; `None` is the loop's default.
+    /// Maximum number of turns; `None` means the loop's default.
     pub max_turns: Option<u64>,
-    /// The kind of plan it writes or carries out.
+    /// The kind of plan that it writes or executes.
     pub plan: Option<PlanSpec>,
-    /// Tools that only this agent has.
+    /// The agent's own tools.
     pub tools: Vec<ToolSpec>,
     /// Its approval rules for plans and tools.
     pub approval_policies: Patch,
-    /// Its approval rules for single tools.
+    /// Its approval rules for individual tools.
     pub tool_approval_policies: BTreeMap<String, Approval>,
     /// Fingerprint of a layered prompt; `None` for a plain one.
     pub prompt_cache_key: Option<String>,
@@ -157,7 +157,7 @@ const KEYS: [&str; 15] = [
     "max_turns",
     "approval",
     "tool_approvals",
-    // The fields of a finished spec, so that one is accepted where a constructor's dict is.
+    // The fields of a finished spec, so that it is accepted in place of a constructor's dict.
     "system_prompt",
     "approval_policies",
     "tool_approval_policies",
@@ -167,7 +167,7 @@ const KEYS: [&str; 15] = [
 /// Builds an agent of `role` from the dict of its constructor.
 ///
 /// # Errors
-/// When a key is unknown or a field has a wrong type.
+/// A key is unknown or a field has a wrong type.
 pub fn define_agent(role: Role, config: &Value) -> Result<AgentSpec, HarnessError> {
     let function = role.constructor();
     let fields = Fields::of(function, config, &KEYS)?;
@@ -224,10 +224,10 @@ fn prompt(fields: &Fields<'_>) -> Result<(String, Option<String>), HarnessError>
 }
 
 impl AgentSpec {
-    /// Reads a finished spec, or a constructor's dict that names its `role`.
+    /// Reads a finished spec, or a constructor's dict that contains its `role`.
     ///
     /// # Errors
-    /// When the role is unknown, and those of [`define_agent`].
+    /// The role is unknown, and the errors of [`define_agent`].
     pub fn from_json(value: &Value) -> Result<Self, HarnessError> {
         let wrong = |field: &str, expected| HarnessError::Field {
             function: "define_runtime".to_owned(),
@@ -261,7 +261,7 @@ impl AgentSpec {
         ])
     }
 
-    /// Returns the wire form: what the runtime needs, in camelCase; `maxTurns` only when set.
+    /// Returns the wire form: the fields that the runtime needs, in camelCase; `maxTurns` only if set.
     #[must_use]
     pub(crate) fn to_wire(&self) -> Value {
         let mut wire = object([

@@ -1,4 +1,4 @@
-//! Approval rules: who may act without being asked.
+//! Approval rules: which actions need approval.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use harn_value::{Data as Value, data::Map};
 use super::HarnessError;
 use harn_prompt::value::{object, present};
 
-/// Whether an act needs approval.
+/// When an action needs approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Approval {
-    /// Never asked.
+    /// Never.
     Never,
-    /// Always asked.
+    /// Always.
     Always,
-    /// A predicate decides; its binding id.
+    /// A predicate decides; contains its binding id.
     Dynamic(String),
 }
 
@@ -38,10 +38,10 @@ impl Approval {
         }
     }
 
-    /// Reads an approval. A closure is a dynamic rule under the id `closure_id`, when one is allowed here.
+    /// Reads an approval. A closure becomes a dynamic rule with the id `closure_id`, or is an error if that is `None`.
     ///
     /// # Errors
-    /// When the value has none of the forms; the text names `function`.
+    /// The value has none of the forms; the message names `function`.
     pub fn parse(function: &str, value: &Value, closure_id: Option<&str>) -> Result<Self, HarnessError> {
         let wrong = || HarnessError::Approval(function.to_owned());
         if let Some(foreign) = value.as_opaque() {
@@ -72,14 +72,14 @@ pub enum Subject<'a> {
     Plan,
     /// Calling a tool.
     Tool {
-        /// The name that the model calls.
+        /// The name for the model.
         name: &'a str,
-        /// The approval that the tool was defined with.
+        /// The approval in the tool's definition, if any.
         own: Option<&'a Approval>,
     },
 }
 
-/// The rules of both channels, where they are set.
+/// The rules of both channels, where set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Patch {
     /// Rule for plans.
@@ -89,13 +89,13 @@ pub struct Patch {
 }
 
 impl Patch {
-    /// Tells whether no channel is set.
+    /// Returns whether no channel is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.plans.is_none() && self.tools.is_none()
     }
 
-    /// Returns the dict of the channels that are set.
+    /// Returns a dict of the channels that are set.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut map = Map::new();
@@ -110,7 +110,7 @@ impl Patch {
     /// Reads `{plans?, tools?}`; the rule `"default"` sets nothing.
     ///
     /// # Errors
-    /// When the value is no dict, has another key, or a rule has none of the forms.
+    /// The value is not a dict, has an unknown key, or a rule has none of the forms.
     pub fn parse(function: &str, value: &Value) -> Result<Self, HarnessError> {
         let dict = value.as_object().ok_or_else(|| HarnessError::Field {
             function: function.to_owned(),
@@ -129,7 +129,7 @@ impl Patch {
     }
 }
 
-/// The floor of a runtime: a rule for each channel.
+/// The default rules of a runtime, one per channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policies {
     /// Rule for plans.
@@ -145,7 +145,7 @@ impl Default for Policies {
 }
 
 impl Policies {
-    /// Lays a patch over the policies.
+    /// Returns the policies with a patch applied.
     #[must_use]
     pub fn with(self, patch: &Patch) -> Self {
         Self {
@@ -161,17 +161,17 @@ impl Policies {
     }
 }
 
-/// Rules above the floor, for agents and for their tools.
+/// Rules of agents and their tools that take precedence over the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overrides {
-    /// Agent name to its patch.
+    /// Agent names with their patches.
     pub agents: BTreeMap<String, Patch>,
-    /// Agent name to tool name to rule.
+    /// Agent names with tool names and their rules.
     pub tools: BTreeMap<String, BTreeMap<String, Approval>>,
 }
 
 impl Overrides {
-    /// Tells whether nothing is overridden.
+    /// Returns whether nothing is overridden.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.agents.is_empty() && self.tools.is_empty()
@@ -192,7 +192,7 @@ impl Overrides {
     /// Reads `{agents: {name: patch}, tools: {agent: {tool: rule}}}`.
     ///
     /// # Errors
-    /// When a part has a wrong shape.
+    /// A part has the wrong type.
     pub fn parse(function: &str, value: &Value) -> Result<Self, HarnessError> {
         let wrong = |field: &str| HarnessError::Field {
             function: function.to_owned(),
@@ -218,7 +218,7 @@ impl Overrides {
         Ok(overrides)
     }
 
-    /// Replaces exactly the rules that `other` names; every other rule stays.
+    /// Replaces exactly the rules that `other` contains; all other rules are unchanged.
     pub(super) fn overlay(&mut self, other: Overrides) {
         for (agent, patch) in other.agents {
             let own = self.agents.entry(agent).or_default();
@@ -230,8 +230,8 @@ impl Overrides {
         }
     }
 
-    /// Returns the rule for a call of `agent`. The most specific rule wins in both directions: the tool's, then the
-    /// agent's, then the floor.
+    /// Returns the rule for a call of `agent`. The most specific rule wins, whether it is stricter or not: the tool's,
+    /// then the agent's, then the default.
     pub(super) fn rule<'a>(&'a self, floor: &'a Policies, agent: &str, subject: Subject<'a>) -> &'a Approval {
         let patch = self.agents.get(agent);
         match subject {
@@ -244,7 +244,7 @@ impl Overrides {
     }
 }
 
-/// Reads a dict of tool names and rules.
+/// Reads a dict that maps tool names to rules.
 pub(super) fn tool_rules(
     function: &str,
     rules: &Map<String, Value>,

@@ -1,20 +1,20 @@
-//! From messages to a chat program: the pure value that an interpreter gets.
+//! Converts messages to a chat program: the pure value that an interpreter receives.
 
 use harn_value::Data as Value;
 
 use super::{HarnessError, Tenant};
 use harn_prompt::value::object;
 
-/// Messages, split into what a provider call needs.
+/// Messages, split into the parts of a provider call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conversation {
     /// All messages, in order.
     pub messages: Vec<Value>,
-    /// Content of the last user message; `"Hello"` when it is blank.
+    /// Content of the last user message; `"Hello"` if it is only whitespace.
     pub prompt: Value,
     /// Text of the first system message.
     pub system: Option<String>,
-    /// All messages but system ones and that last user message, in order.
+    /// All messages in order, except system messages and the last user message.
     pub history: Vec<Value>,
 }
 
@@ -39,10 +39,10 @@ fn content(message: &Value) -> Value {
     message.as_object().and_then(|m| m.get("content")).cloned().unwrap_or_else(|| "".into())
 }
 
-/// Splits messages into prompt, system text and history. What is no dict is skipped.
+/// Splits messages into prompt, system prompt and history. Skips items that are not dicts.
 ///
 /// # Errors
-/// When there is no user message.
+/// The list contains no user message.
 pub fn parse_conversation(messages: &[Value]) -> Result<Conversation, HarnessError> {
     let messages: Vec<Value> = messages.iter().filter(|m| m.as_object().is_some()).cloned().collect();
     let last = messages.iter().rposition(|m| role(m) == "user").ok_or(HarnessError::NoUserMessage)?;
@@ -59,7 +59,7 @@ pub fn parse_conversation(messages: &[Value]) -> Result<Conversation, HarnessErr
     Ok(Conversation { prompt: if blank { "Hello".into() } else { prompt }, system, history, messages })
 }
 
-/// Returns the text of a message's content: a string, or the text blocks of a list joined by line breaks.
+/// Returns the text of a message's content: a string, or the text blocks of a list joined by newlines.
 fn system_text(content: &Value) -> String {
     match content {
         Value::Null => String::new(),
@@ -72,7 +72,7 @@ fn system_text(content: &Value) -> String {
     }
 }
 
-/// What an interpreter turns into a stream of events. No effect happens before.
+/// The program that an interpreter executes as a stream of events. Building it has no effects.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChatProgram {
     /// The conversation.
@@ -81,11 +81,11 @@ pub struct ChatProgram {
     pub system_prompt: String,
     /// The model's id.
     pub model: String,
-    /// Who the call is for.
+    /// The tenant on whose behalf the call is made.
     pub tenant: Tenant,
 }
 
-/// Makes the program of a conversation; its system prompt is the conversation's.
+/// Builds the program of a conversation; its system prompt is the conversation's.
 #[must_use]
 pub fn chat_program(conversation: Conversation, model: impl Into<String>, tenant: Tenant) -> ChatProgram {
     let system_prompt = conversation.system.clone().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Reading the fields of a constructor's dict, with errors that name constructor and field.
+//! Reads the fields of a constructor's dict; errors name the constructor and the field.
 
 use harn_value::{Data as Value, data::Map};
 
@@ -13,7 +13,7 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Reads `value` as a dict that has no other keys than `keys`.
+    /// Reads `value` as a dict that has only keys in `keys`.
     pub(super) fn of(function: &'a str, value: &'a Value, keys: &[&str]) -> Result<Self, HarnessError> {
         let map = value.as_object().ok_or_else(|| HarnessError::Field {
             function: function.to_owned(),
@@ -26,23 +26,23 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Makes the error that `field` must be something else.
+    /// Builds the error that `field` has the wrong type.
     pub(super) fn wrong(&self, field: &str, expected: &'static str) -> HarnessError {
         HarnessError::Field { function: self.function.to_owned(), field: field.to_owned(), expected }
     }
 
-    /// Returns the value under `key` unless it is missing or nil.
+    /// Returns the value of `key` unless it is missing or nil.
     pub(super) fn get(&self, key: &str) -> Option<&'a Value> {
         present(self.map, key)
     }
 
-    /// Returns the non-empty string under `key`.
+    /// Returns the non-empty string of `key`.
     pub(super) fn name(&self, key: &str) -> Result<String, HarnessError> {
         let value = self.get(key).and_then(Value::as_str).filter(|name| !name.trim().is_empty());
         value.map(str::to_owned).ok_or_else(|| self.wrong(key, "a non-empty string"))
     }
 
-    /// Returns the string under `key`, `None` when missing or nil.
+    /// Returns the string of `key`; `None` if missing or nil.
     pub(super) fn string(&self, key: &str) -> Result<Option<String>, HarnessError> {
         match self.get(key) {
             None => Ok(None),
@@ -51,7 +51,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Returns the bool under `key`, `None` when missing or nil.
+    /// Returns the bool of `key`; `None` if missing or nil.
     pub(super) fn bool(&self, key: &str) -> Result<Option<bool>, HarnessError> {
         match self.get(key) {
             None => Ok(None),
@@ -60,7 +60,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Returns the positive int under `key`, `None` when missing or nil.
+    /// Returns the positive int of `key`; `None` if missing or nil.
     pub(super) fn positive(&self, key: &str) -> Result<Option<u64>, HarnessError> {
         match self.get(key) {
             None => Ok(None),
@@ -72,7 +72,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Returns the list under `key`, empty when missing or nil.
+    /// Returns the list of `key`; empty if missing or nil.
     pub(super) fn list(&self, key: &str) -> Result<&'a [Value], HarnessError> {
         match self.get(key) {
             None => Ok(&[]),
@@ -81,7 +81,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Returns the tool specs of the list under `key`, still to be read; what is no dict is told with its place.
+    /// Returns the unparsed tool specs of the list of `key`. An item that is not a dict is an error with its index.
     pub(super) fn tools(&self, key: &str) -> Result<&'a [Value], HarnessError> {
         let items = self.list(key)?;
         match items.iter().position(|item| item.as_object().is_none()) {
@@ -90,14 +90,14 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Returns the non-empty strings of the list under `key`.
+    /// Returns the non-empty strings of the list of `key`.
     pub(super) fn strings(&self, key: &str) -> Result<Vec<String>, HarnessError> {
         let text = |item: &Value| item.as_str().filter(|s| !s.trim().is_empty()).map(str::to_owned);
         let items: Option<Vec<String>> = self.list(key)?.iter().map(text).collect();
         items.ok_or_else(|| self.wrong(key, "a list of non-empty strings"))
     }
 
-    /// Returns the dict under `key`, `None` when missing or nil.
+    /// Returns the dict of `key`; `None` if missing or nil.
     pub(super) fn dict(&self, key: &str) -> Result<Option<&'a Map<String, Value>>, HarnessError> {
         match self.get(key) {
             None => Ok(None),
@@ -106,10 +106,10 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Makes one dict of the two call forms of a constructor, `f(name, {...})` and `f({name: ..., ...})`.
+/// Converts the two call forms of a constructor, `f(name, {...})` and `f({name: ..., ...})`, to one dict.
 ///
 /// # Errors
-/// When the last argument is no dict.
+/// The last argument is not a dict.
 pub fn named_config(function: &str, arguments: &[Value]) -> Result<Value, HarnessError> {
     let not_a_dict = || HarnessError::Field {
         function: function.to_owned(),

@@ -1,8 +1,8 @@
 //! The specs of the role runtime as pure values: tools, agents, plans, references, approvals, and the runtime spec with
-//! its camelCase wire form. Nothing here calls a model, runs a tool or touches a store.
+//! its camelCase wire form. Nothing here calls a model, executes a tool or accesses a store.
 //!
-//! Read [`agent`] and [`runtime`] first; [`wire`] is the JSON form both ways; [`conversation`] is the step from messages
-//! to the program that an interpreter gets.
+//! Read [`agent`] and [`runtime`] first; [`wire`] is the JSON form in both directions; [`conversation`] converts
+//! messages to the program that an interpreter receives.
 
 pub mod agent;
 pub mod approval;
@@ -28,10 +28,10 @@ pub use wire::{runtime_spec_json, runtime_spec_of_record, runtime_spec_parse};
 
 use harn_prompt::prose::ProseError;
 
-/// A spec that is refused. The display form is what a script catches.
+/// An invalid spec. The display form is the error that a script catches.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HarnessError {
-    /// A constructor got a key it does not know.
+    /// A constructor received an unknown key.
     #[error("{function}: unknown key '{key}'")]
     UnknownKey {
         /// The constructor.
@@ -46,40 +46,40 @@ pub enum HarnessError {
         function: String,
         /// The field's name.
         field: String,
-        /// What it must be.
+        /// The expected type.
         expected: &'static str,
     },
     /// A schema is neither a JSON Schema nor a type map.
     #[error("{0}: unsupported schema")]
     Schema(String),
-    /// An approval has none of the known forms.
+    /// An approval has an unknown form.
     #[error("{0}: approval must be 'never', 'always', or a dynamic policy")]
     Approval(String),
-    /// A dynamic approval names no binding.
+    /// A dynamic approval has no binding.
     #[error("{0}: approval dynamic value must be a non-empty binding id")]
     DynamicApproval(String),
-    /// A prompt is neither text nor layered.
+    /// A prompt is neither a string nor layered.
     #[error("prompt must be a string or LayeredPrompt")]
     Prompt,
-    /// A coordinator hands its work to nobody.
+    /// A coordinator has no route.
     #[error("define_coordinator requires at least one route")]
     NoRoute,
-    /// A rule is given for a tool without a name.
+    /// A rule is for a tool without a name.
     #[error("tool_approvals keys must be non-empty tool names")]
     ToolApprovalName,
-    /// An alias is given for a status that plans do not have.
+    /// An alias is for an unknown plan status.
     #[error("unsupported plan display status `{0}`")]
     PlanStatus(String),
-    /// A union cannot be told apart by its discriminator.
+    /// The discriminator does not distinguish the variants of a union.
     #[error("tagged_union: {0}")]
     TaggedUnion(String),
-    /// Specs that do not fit together.
+    /// Specs contradict each other.
     #[error("define_runtime: {0}")]
     Runtime(String),
-    /// A wire form that is no runtime spec.
+    /// A wire form is not a valid runtime spec.
     #[error("runtime spec: {0}")]
     Wire(String),
-    /// A list of messages without a question.
+    /// A list of messages has no user message.
     #[error("Conversation must contain at least one user message")]
     NoUserMessage,
     /// A tool description did not render.

@@ -7,25 +7,25 @@ use super::fields::Fields;
 use super::schema::lower_schema;
 use harn_prompt::value::{object, present};
 
-/// The states a plan can be shown in.
+/// The statuses of a plan.
 pub(crate) const PLAN_STATUSES: [&str; 5] = ["draft", "approved", "executing", "executed", "failed"];
 
-/// A kind of plan: the schema of its body and the words under which its states are shown.
+/// A kind of plan: the schema of its body and the display names of its statuses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanSpec {
     /// The plan's name.
     pub name: String,
     /// JSON Schema of the body.
     pub schema: Value,
-    /// Status and the word it is shown as.
+    /// Statuses with their display names.
     pub display_aliases: Vec<(String, String)>,
 }
 
-/// Builds a plan spec from `{name, schema, display_aliases?}`. Aliases are a dict status → word, or a list of
-/// `{status, alias}`.
+/// Builds a plan spec from `{name, schema, display_aliases?}`. Aliases are a dict from status to display name, or a
+/// list of `{status, alias}`.
 ///
 /// # Errors
-/// When a key is unknown, a field has a wrong type, or an alias is for a status that plans do not have.
+/// A key is unknown, a field has a wrong type, or an alias is for an unknown status.
 pub fn define_plan(config: &Value) -> Result<PlanSpec, HarnessError> {
     let fields = Fields::of("define_plan", config, &["name", "schema", "display_aliases"])?;
     let name = fields.name("name")?;
@@ -80,21 +80,21 @@ impl PlanSpec {
     }
 }
 
-/// A kind of reference: a value that is passed around by id.
+/// A kind of reference: a value that is passed by id.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReferenceSpec {
     /// The kind's name.
     pub name: String,
     /// JSON Schema of the value.
     pub schema: Value,
-    /// How long a value lives, in milliseconds; `None` for ever.
+    /// Lifetime of a value in milliseconds; `None` means unlimited.
     pub ttl_ms: Option<u64>,
 }
 
-/// Builds a reference spec from `{name, schema, ttl_ms?, glimpse?}`. The glimpse closure stays with the caller.
+/// Builds a reference spec from `{name, schema, ttl_ms?, glimpse?}`. The caller stores the glimpse closure.
 ///
 /// # Errors
-/// When a key is unknown or a field has a wrong type.
+/// A key is unknown or a field has a wrong type.
 pub fn define_reference(config: &Value) -> Result<ReferenceSpec, HarnessError> {
     let fields = Fields::of("define_reference", config, &["name", "schema", "ttl_ms", "glimpse"])?;
     let name = fields.name("name")?;
@@ -131,10 +131,10 @@ impl ReferenceSpec {
     }
 }
 
-/// Builds a `oneOf` of object schemas that a constant property tells apart.
+/// Builds a `oneOf` of object schemas that differ in a constant property.
 ///
 /// # Errors
-/// With fewer than two schemas, or when a discriminator is missing, no constant or repeated.
+/// There are fewer than two schemas, or a discriminator is missing, not constant or repeated.
 pub fn tagged_union(schemas: &[Value], discriminator: &str) -> Result<Value, HarnessError> {
     let refuse = |text: String| Err(HarnessError::TaggedUnion(text));
     if schemas.len() < 2 {

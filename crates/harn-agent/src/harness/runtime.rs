@@ -1,4 +1,4 @@
-//! The runtime spec: everything a role runtime is made of, checked as a whole.
+//! The runtime spec: all parts of a role runtime, validated together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use super::{
 use harn_prompt::layered::augment_prompt_tools;
 use harn_prompt::value::object;
 
-/// Whose runtime it is.
+/// The tenant of a runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tenant {
     /// The tenant's id.
@@ -32,7 +32,7 @@ impl Tenant {
 /// Builds a tenant from `{resource_id, version}`.
 ///
 /// # Errors
-/// When one is missing or empty.
+/// A field is missing or empty.
 pub fn define_tenant(config: &Value) -> Result<Tenant, HarnessError> {
     let fields = Fields::of("define_tenant", config, &["resource_id", "version"])?;
     Ok(Tenant { resource_id: fields.name("resource_id")?, version: fields.name("version")? })
@@ -72,32 +72,32 @@ impl StorageFactories {
     }
 }
 
-/// Everything a role runtime is made of.
+/// All parts of a role runtime.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuntimeSpec {
-    /// Whose runtime it is.
+    /// The tenant of the runtime.
     pub tenant: Tenant,
     /// The agents.
     pub agents: Vec<AgentSpec>,
     /// Kinds of references.
     pub references: Vec<ReferenceSpec>,
-    /// Kinds of plans, those of the agents included.
+    /// Kinds of plans, including those of the agents.
     pub plans: Vec<PlanSpec>,
-    /// Toolkits, those of the agents included.
+    /// Toolkits, including those of the agents.
     pub toolkits: Vec<ToolkitSpec>,
-    /// The approval floor.
+    /// The default approval rules.
     pub approval_policies: Policies,
-    /// Rules above the floor: those of agents and their tools, with the given overrides laid over them.
+    /// Overrides of the default rules: those of agents and their tools, with the given overrides applied on top.
     pub approval_overrides: Overrides,
     /// Store descriptors.
     pub storage_factories: StorageFactories,
-    /// Provider name to settings laid over that provider's table.
+    /// Provider names with settings that override the provider's table.
     pub providers: BTreeMap<String, Map<String, Value>>,
-    /// Tools with handlers, those of the agents included.
+    /// Tools with handlers, including those of the agents.
     pub tool_bindings: Vec<ToolSpec>,
 }
 
-/// What the runtime registers for one agent.
+/// The data that the runtime registers for an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registration {
     /// The agent's name.
@@ -108,7 +108,7 @@ pub struct Registration {
     pub system_prompt: String,
     /// The agent's role.
     pub role: Role,
-    /// Whether it keeps its history.
+    /// Whether it retains its history.
     pub stateful: bool,
 }
 
@@ -128,11 +128,11 @@ const KEYS: [&str; 11] = [
     "prompt_role_tools",
 ];
 
-/// Builds a runtime spec: collects what the agents bring, merges the rows of bound tools into their prompts, and checks
-/// that everything fits together.
+/// Builds a runtime spec: collects the parts of the agents, merges the rows of bound tools into their prompts, and
+/// validates the whole.
 ///
 /// # Errors
-/// When a field has a wrong type or the parts do not fit.
+/// A field has a wrong type or the parts contradict each other.
 pub fn define_runtime(
     config: &Value,
     descriptions: &ToolkitDescriptions,
@@ -176,13 +176,13 @@ fn provider_settings(fields: &Fields<'_>) -> Result<BTreeMap<String, Map<String,
 }
 
 impl RuntimeSpec {
-    /// Returns the agent that queries go to.
+    /// Returns the agent that receives queries.
     #[must_use]
     pub fn coordinator(&self) -> Option<&AgentSpec> {
         self.agents.iter().find(|agent| agent.role == Role::Coordinator)
     }
 
-    /// Returns what the runtime registers, in order: prompts are copied, never rebuilt.
+    /// Returns the registrations in order. Prompts are copied, never rebuilt.
     #[must_use]
     pub fn registrations(&self) -> Vec<Registration> {
         let registration = |agent: &AgentSpec| Registration {
@@ -195,9 +195,9 @@ impl RuntimeSpec {
         self.agents.iter().map(registration).collect()
     }
 
-    /// Sets the floor and what stands above it.
+    /// Sets the default rules and the overrides.
     ///
-    /// Without policies the coordinator's own approval becomes the floor, and is then no override of that agent.
+    /// Without policies, the coordinator's own approval becomes the default and no longer overrides it for that agent.
     fn settle_approvals(&mut self, policies: Option<Patch>, overrides: Option<Overrides>) {
         let from_coordinator = policies.is_none();
         let patch = match policies {
@@ -232,10 +232,10 @@ impl RuntimeSpec {
         overrides
     }
 
-    /// Checks that the parts fit together.
+    /// Validates that the parts are consistent.
     ///
     /// # Errors
-    /// With the first misfit found.
+    /// The first inconsistency.
     pub(super) fn validate(&self) -> Result<(), HarnessError> {
         let refuse = |text: String| Err(HarnessError::Runtime(text));
         let mut names = BTreeSet::new();
@@ -282,7 +282,7 @@ impl RuntimeSpec {
         }
     }
 
-    /// Appends what the agents bring and the runtime does not list yet.
+    /// Appends the parts of the agents that the runtime does not list yet.
     fn collect_from_agents(&mut self) {
         for agent in &self.agents {
             if let Some(plan) =
@@ -303,7 +303,8 @@ impl RuntimeSpec {
         }
     }
 
-    /// Merges the rows of what is bound into each agent's prompt. Nothing bound leaves the prompt byte for byte.
+    /// Merges the rows of bound tools into each agent's prompt. Without bound tools, the prompt is unchanged byte for
+    /// byte.
     pub fn merge_prompt_rows(&mut self, descriptions: &ToolkitDescriptions, role_tools: bool) {
         for agent in &mut self.agents {
             let mut rows = Vec::new();
@@ -314,7 +315,7 @@ impl RuntimeSpec {
                 let toolkit = self.toolkits.iter().find(|toolkit| toolkit.id == *id);
                 rows.extend(toolkit.into_iter().flat_map(|toolkit| toolkit.rows(agent.role, descriptions)));
             }
-            // The agent's own tool wins over the row that a toolkit or its role has for that name.
+            // The agent's own tool takes precedence over a row of a toolkit or role with the same name.
             rows.retain(|row| agent.tools.iter().all(|tool| tool.row().name != row.name));
             rows.extend(agent.tools.iter().map(ToolSpec::row));
             if !rows.is_empty() {
@@ -374,7 +375,7 @@ mod tests {
         define(&config)
     }
 
-    /// The standard config with `change` made to the list of agents.
+    /// Builds the standard config with `change` applied to the list of agents.
     fn with_agents(change: impl FnOnce(&mut Vec<Value>)) -> Result<RuntimeSpec, String> {
         let mut list = agents();
         change(list.as_array_mut().unwrap());

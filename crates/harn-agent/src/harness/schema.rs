@@ -1,4 +1,4 @@
-//! Schemas of tools, plans and references: JSON Schema, or a type map that becomes one.
+//! Schemas of tools, plans and references: JSON Schema, or a type map that is converted to it.
 
 use std::collections::BTreeSet;
 
@@ -7,16 +7,16 @@ use harn_value::{Data as Value, data::Map, json};
 
 use super::HarnessError;
 
-/// References that are inlined at most; a schema that needs more keeps its `$defs`.
+/// Maximum number of inlined references; a schema that needs more retains its `$defs`.
 const MAX_INLINED: usize = 2_000;
 
 /// Lowers a schema dict to JSON Schema.
 ///
-/// A JSON Schema is kept, with `#/$defs/...` references inlined (recursive ones stay, with their `$defs`). Any other dict
-/// is a type map: every key is required. `function` is named in the error.
+/// A JSON Schema is preserved, with `#/$defs/...` references inlined (recursive ones remain, with their `$defs`). Any
+/// other dict is a type map, in which every key is required. Errors name `function`.
 ///
 /// # Errors
-/// When the value, or a part of a type map, is no schema.
+/// The value, or a part of a type map, is not a valid schema.
 pub fn lower_schema(function: &str, schema: &Value) -> Result<Value, HarnessError> {
     let dict = schema.as_object().ok_or_else(|| HarnessError::Schema(function.to_owned()))?;
     lower_dict(function, dict)
@@ -27,7 +27,7 @@ fn lower_dict(function: &str, dict: &Map<String, Value>) -> Result<Value, Harnes
         return Ok(inline(dict));
     }
     let mut properties = Map::new();
-    // In the order in which they were written.
+    // In declaration order.
     for (key, value) in dict {
         properties.insert(key.clone(), lower_type(function, value)?);
     }
@@ -125,7 +125,7 @@ impl Inliner<'_> {
         self.open.push(name);
         let mut lowered = self.visit(&def);
         self.open.pop();
-        // Keywords beside the reference (a description, say) refine what it points to.
+        // Keywords next to the reference (such as a description) refine its target.
         if let Value::Object(map) = &mut lowered {
             for (key, value) in site.iter().filter(|(key, _)| *key != "$ref") {
                 map.insert(key.clone(), self.visit(value));

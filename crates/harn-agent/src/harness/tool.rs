@@ -1,4 +1,4 @@
-//! Tool specs: what a model may call, without the code that answers.
+//! Tool specs: the tools that a model may call, without their handlers.
 
 use harn_value::Data as Value;
 
@@ -8,32 +8,32 @@ use super::{Approval, HarnessError};
 use harn_prompt::layered::ToolRow;
 use harn_prompt::value::object;
 
-/// A tool of the role runtime. The handler and a closure predicate stay with the caller.
+/// A tool of the role runtime. The caller stores the handler and a closure predicate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolSpec {
-    /// The name the model calls.
+    /// The name for the model.
     pub name: String,
-    /// What it does; may be empty.
+    /// Its description; may be empty.
     pub description: String,
     /// JSON Schema of the arguments.
     pub input_schema: Value,
     /// Whether a call needs approval.
     pub approval: Approval,
-    /// Whether the approval was given; one that was not is only shown, and overrides nothing.
+    /// Whether the definition sets the approval; a default is only displayed and overrides nothing.
     pub approval_given: bool,
     /// JSON Schema of the result.
     pub output_schema: Option<Value>,
-    /// The id under which the handler is bound, when it is not the name.
+    /// The binding id of the handler, if it differs from the name.
     pub binding_id: Option<String>,
 }
 
 const FUNCTION: &str = "define_tool";
 
 /// Builds a tool spec from `{name, input_schema, description?, approval?, output_schema?, binding_id?, handler?}`. A
-/// handler is accepted and left out; a closure as approval becomes the dynamic rule `<binding_id or name_approval>`.
+/// handler is accepted and ignored; a closure as approval becomes the dynamic rule `<binding_id or name_approval>`.
 ///
 /// # Errors
-/// When a key is unknown or a field has a wrong type.
+/// A key is unknown or a field has a wrong type.
 pub fn define_tool(config: &Value) -> Result<ToolSpec, HarnessError> {
     let keys = ["name", "input_schema", "description", "approval", "output_schema", "binding_id", "handler"];
     let fields = Fields::of(FUNCTION, config, &keys)?;
@@ -60,18 +60,18 @@ pub fn define_tool(config: &Value) -> Result<ToolSpec, HarnessError> {
 }
 
 impl ToolSpec {
-    /// Returns the id under which the handler is looked up.
+    /// Returns the binding id of the handler.
     #[must_use]
     pub fn binding(&self) -> &str {
         self.binding_id.as_deref().unwrap_or(&self.name)
     }
 
-    /// Returns the approval that the tool was defined with, if it was.
+    /// Returns the approval in the tool's definition, if set.
     pub(crate) fn own_approval(&self) -> Option<&Approval> {
         self.approval_given.then_some(&self.approval)
     }
 
-    /// Returns the row that the tool has in a prompt: its approval kind in the last cell.
+    /// Returns the tool's row in a prompt, with its approval kind in the last cell.
     #[must_use]
     pub fn row(&self) -> ToolRow {
         ToolRow {

@@ -1,4 +1,4 @@
-//! Toolkits: which tools an id stands for, and the prompt rows they bring.
+//! Toolkits: the tools of a toolkit id, and their prompt rows.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use harn_prompt::value::object;
 /// A toolkit of a runtime spec.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolkitSpec {
-    /// A built-in id, or the id of an own toolkit.
+    /// A built-in id, or the id of a custom toolkit.
     pub id: String,
-    /// `{tools: [names]}` narrows it; other keys are the toolkit's own affair.
+    /// `{tools: [names]}` restricts the toolkit to these tools; other keys are not interpreted.
     pub config: Option<Map<String, Value>>,
-    /// The tools of an own toolkit; empty for a built-in one. They do not travel on the wire.
+    /// The tools of a custom toolkit; empty for a built-in one. They are not part of the wire form.
     pub tools: Vec<ToolSpec>,
 }
 
@@ -40,7 +40,7 @@ const BUILT_IN: [(&str, &[&str]); 4] = [
     ),
 ];
 
-/// Returns the names of the tools that a built-in toolkit offers to agents of `role`; `None` for an unknown id.
+/// Returns the names of the tools that a built-in toolkit provides to agents of `role`; `None` for an unknown id.
 #[must_use]
 pub fn built_in_tools(id: &str, role: Role) -> Option<Vec<&'static str>> {
     let (_, tools) = BUILT_IN.iter().find(|(known, _)| *known == id)?;
@@ -53,7 +53,7 @@ pub fn built_in_tools(id: &str, role: Role) -> Option<Vec<&'static str>> {
     Some(tools.iter().filter(offered).copied().collect())
 }
 
-/// Returns the name of the asset with the description of a built-in tool.
+/// Returns the asset name of a built-in tool's description.
 #[must_use]
 pub(crate) fn description_asset(tool: &str) -> String {
     format!("std/harness/tools/{tool}.harn.prompt")
@@ -67,7 +67,7 @@ impl ToolkitDescriptions {
     /// Renders the description of every built-in tool.
     ///
     /// # Errors
-    /// When an asset does not render.
+    /// An asset does not render.
     pub fn render(prose: &dyn Prose) -> Result<Self, HarnessError> {
         let mut map = BTreeMap::new();
         for tool in BUILT_IN.iter().flat_map(|(_, tools)| *tools) {
@@ -77,7 +77,7 @@ impl ToolkitDescriptions {
         Ok(Self(map))
     }
 
-    /// Returns the description of a tool, empty when there is none.
+    /// Returns the description of a tool, or an empty string.
     #[must_use]
     pub fn of(&self, tool: &str) -> &str {
         self.0.get(tool).map_or("", String::as_str)
@@ -98,7 +98,7 @@ impl ToolkitSpec {
     /// Reads a toolkit: its id, or `{id, config?, tools?}`.
     ///
     /// # Errors
-    /// When the value has another shape.
+    /// The value has another form.
     pub fn from_json(function: &str, value: &Value) -> Result<Self, HarnessError> {
         if let Some(id) = value.as_str().filter(|id| !id.trim().is_empty()) {
             return Ok(Self { id: id.to_owned(), config: None, tools: Vec::new() });
@@ -117,14 +117,14 @@ impl ToolkitSpec {
         object([("id", self.id.clone().into()), ("config", self.config.clone().into())])
     }
 
-    /// Returns the names that the config narrows the toolkit to; `None` for all.
+    /// Returns the names to which the config restricts the toolkit; `None` for all.
     pub(crate) fn selected(&self) -> Option<Vec<&str>> {
         let names = self.config.as_ref()?.get("tools")?.as_array()?;
         Some(names.iter().filter_map(Value::as_str).collect())
     }
 
-    /// Returns the prompt rows that the toolkit gives an agent of `role`, narrowed as configured, in its own order. An
-    /// unknown toolkit gives none; that it is unknown is an error of the runtime's creation.
+    /// Returns the prompt rows of the toolkit for an agent of `role`, restricted by the config, in the toolkit's order.
+    /// Returns none for an unknown toolkit, which is an error when the runtime is created.
     #[must_use]
     pub fn rows(&self, role: Role, descriptions: &ToolkitDescriptions) -> Vec<ToolRow> {
         let selected = self.selected();
@@ -138,10 +138,10 @@ impl ToolkitSpec {
     }
 }
 
-/// Builds an own toolkit from `{id, tools: [ToolSpec]}` (`name` counts as id).
+/// Builds a custom toolkit from `{id, tools: [ToolSpec]}` (`name` is an alias of `id`).
 ///
 /// # Errors
-/// When the id is missing or a tool is malformed.
+/// The id is missing or a tool is malformed.
 pub fn define_toolkit(config: &Value) -> Result<ToolkitSpec, HarnessError> {
     let mut dict = config.as_object().cloned().unwrap_or_default();
     if let Some(name) = dict.shift_remove("name") {

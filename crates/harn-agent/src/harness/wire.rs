@@ -1,4 +1,4 @@
-//! The runtime spec as camelCase JSON, both ways. Tools and closures do not travel.
+//! Converts the runtime spec to and from camelCase JSON. Tools and closures are not included.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::{
 use harn_prompt::value::{object, present};
 use harn_value::json::stringify_data;
 
-/// Writes the wire form: one JSON object on one line, keys Map::sorted.
+/// Serializes the wire form: one JSON object on one line with sorted keys.
 #[must_use]
 pub fn runtime_spec_json(spec: &RuntimeSpec) -> String {
     stringify_data(&runtime_spec_wire(spec))
@@ -46,11 +46,11 @@ pub(crate) fn runtime_spec_wire(spec: &RuntimeSpec) -> Value {
     wire
 }
 
-/// Reads the fields of the struct `RuntimeSpec`, as [`runtime_spec_parse`] or `define_runtime` made it. Nothing is defined
-/// anew: what was checked stays as it is, and parts that do not travel need not be there.
+/// Reads the fields of the struct `RuntimeSpec`, as created by [`runtime_spec_parse`] or `define_runtime`. Validated
+/// parts are not defined again, and parts that are not in the wire form may be missing.
 ///
 /// # Errors
-/// Those of [`runtime_spec_parse`].
+/// Same as [`runtime_spec_parse`].
 pub fn runtime_spec_of_record(record: &Value) -> Result<RuntimeSpec, HarnessError> {
     const AGENT: [&str; 8] =
         ["name", "role", "stateful", "model", "system_prompt", "routes", "toolkits", "max_turns"];
@@ -75,10 +75,10 @@ pub fn runtime_spec_of_record(record: &Value) -> Result<RuntimeSpec, HarnessErro
     runtime_spec_parse(&wire)
 }
 
-/// Reads the wire form back, as a value or as JSON text.
+/// Parses the wire form, given as a value or as a JSON string.
 ///
 /// # Errors
-/// When the text is not valid JSON, a field is unknown, missing or of a wrong type, or the parts do not fit together.
+/// The JSON is invalid, a field is unknown, missing or of a wrong type, or the parts contradict each other.
 pub fn runtime_spec_parse(wire: &Value) -> Result<RuntimeSpec, HarnessError> {
     let parsed;
     let wire = match wire {
@@ -127,7 +127,7 @@ pub fn runtime_spec_parse(wire: &Value) -> Result<RuntimeSpec, HarnessError> {
     Ok(spec)
 }
 
-/// An unknown key of a shared part is an unknown field here.
+/// Converts an unknown key of a shared part to an unknown field.
 fn as_wire_error(error: HarnessError) -> HarnessError {
     match error {
         HarnessError::UnknownKey { key, .. } => HarnessError::Wire(format!("unknown field '{key}'")),
@@ -135,7 +135,7 @@ fn as_wire_error(error: HarnessError) -> HarnessError {
     }
 }
 
-/// An object of the wire form, with the name under which errors speak of it.
+/// An object of the wire form, with its name for errors.
 struct Node<'a> {
     name: &'a str,
     map: &'a Map<String, Value>,
@@ -252,7 +252,7 @@ fn plan(node: &Node<'_>) -> Result<PlanSpec, HarnessError> {
     })
 }
 
-/// A schema was lowered before it travelled, and is kept as it is.
+/// A schema was already lowered before serialization and is not changed.
 fn schema(node: &Node<'_>) -> Result<Value, HarnessError> {
     Ok(Value::Object(node.node("schema")?.map.clone()))
 }
@@ -311,7 +311,7 @@ mod tests {
     use super::*;
     use crate::harness::{ToolkitDescriptions, define_runtime};
 
-    /// The chapter's example, with the agent `e` that its overrides speak of.
+    /// The documentation's example, with the agent `e` that its overrides name.
     fn example() -> Value {
         json!({
             "tenant": {"resourceId": "acme", "version": "v1"},

@@ -1,39 +1,39 @@
-//! What work takes along when it goes on.
+//! The state that delegated work carries into its next run.
 
 use harn_llm::options::shape::Shape;
 use harn_value::{Data as Json, data::Map};
 use serde::{Deserialize, Serialize};
 
-/// What becomes of the conversation.
+/// How the next run uses the conversation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TranscriptMode {
-    /// It goes on.
+    /// Continues it.
     #[default]
     Inherit,
-    /// A copy with an id of its own goes on.
+    /// Continues a copy with a new id.
     Fork,
-    /// It begins anew.
+    /// Starts a new one.
     Reset,
-    /// Its older messages give way to a summary.
+    /// Continues it with its older messages replaced by a summary.
     Compact,
 }
 
 /// The option `carry`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Carry {
-    /// What becomes of the conversation.
+    /// How the next run uses the conversation.
     #[serde(rename = "transcript_mode")]
     pub transcript: TranscriptMode,
-    /// Whether artifacts go along.
+    /// Whether artifacts are carried over.
     pub keeps_artifacts: bool,
-    /// How artifacts are chosen and conversations made shorter.
+    /// How artifacts are selected and conversations compacted.
     pub context_policy: Json,
-    /// Whether a workflow goes on from its run record.
+    /// Whether a workflow resumes from its run record.
     pub resume_workflow: bool,
     /// Whether snapshots are written.
     pub persist_state: bool,
-    /// Whether the work waits for triggers once it has ended.
+    /// Whether the work waits for triggers after it has ended.
     pub retriggerable: bool,
 }
 
@@ -61,7 +61,7 @@ const KEYS: [&str; 8] = [
     "tools",
 ];
 
-/// What `context_policy` says of how a conversation is made shorter.
+/// The keys of `context_policy` that control the compaction of a conversation.
 const COMPACTION: &[(&str, Shape)] = &[
     ("strategy", STRATEGY),
     ("compact_strategy", STRATEGY),
@@ -72,15 +72,15 @@ const COMPACTION: &[(&str, Shape)] = &[
 const STRATEGY: Shape = Shape::Word(&["observation_mask", "llm", "truncate"]);
 
 impl Carry {
-    /// Which artifacts go along.
+    /// Returns the policy that selects the artifacts to carry over.
     pub fn artifact_policy(&self) -> Json {
         of_artifacts(&self.context_policy)
     }
 
-    /// Reads the option. `policy` and `tools` in it narrow what the work may do; the driver looks at them.
+    /// Reads the option. The driver applies its keys `policy` and `tools`, which restrict the work.
     ///
     /// # Errors
-    /// An unknown key or mode, a wrong type.
+    /// A key or mode is unknown, or a value has the wrong type.
     pub fn from_option(value: &Json) -> Result<Carry, String> {
         let mut out = Carry::default();
         let map = match value {
@@ -134,7 +134,7 @@ impl Carry {
     }
 }
 
-/// What a `context_policy` says of artifacts.
+/// Returns the part of a `context_policy` that selects artifacts.
 fn of_artifacts(policy: &Json) -> Json {
     let given = policy.as_object().into_iter().flatten();
     let kept = given.filter(|(key, _)| !COMPACTION.iter().any(|(name, _)| name == key));

@@ -1,20 +1,20 @@
-//! What a sub-agent gives to whoever asked: one dict, whatever happened.
+//! The result of a sub-agent: a dict of the same form for success and failure.
 
 use harn_value::{Data as Json, json};
 
-/// Why a sub-agent has not done what it should.
+/// Why a sub-agent failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// The word for it.
+    /// The category of the error.
     pub category: String,
-    /// The text for people.
+    /// The error message.
     pub message: String,
     /// The tool that was denied.
     pub tool: Option<String>,
 }
 
 impl Failure {
-    /// A failure without a tool.
+    /// Creates a failure that does not concern a tool.
     pub fn new(category: &str, message: impl Into<String>) -> Failure {
         Failure { category: category.to_owned(), message: message.into(), tool: None }
     }
@@ -44,7 +44,7 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// The envelope of a loop that could not go on.
+    /// Builds the envelope of a loop that failed.
     pub fn failed(failure: Failure, session_id: &str, transcript: Json) -> Envelope {
         let (input, output, calls) = tokens(&transcript);
         Envelope {
@@ -61,8 +61,8 @@ impl Envelope {
         }
     }
 
-    /// The envelope of a loop that has ended. `last` is what people should see of its last turn; `out_of_turns` tells
-    /// that `max_iterations` ended it; `wants_data` that it was asked for data.
+    /// Builds the envelope of a loop that has ended. `last` is the visible text of its last turn; `out_of_turns` means
+    /// that `max_iterations` ended it; `wants_data` means that data was requested.
     pub fn of(
         outcome: &Json,
         last: &str,
@@ -98,7 +98,7 @@ impl Envelope {
             "done" | "idle" => None,
             other => Some(Failure::new("runtime", format!("sub_agent_run: the loop ended {other}"))),
         };
-        // A valid answer counts, whatever tools the child tried before.
+        // A valid answer is a success, whichever tools the child tried before.
         let answered = wants_data && wrong.is_none() && ended().is_none();
         let denied = if answered { None } else { denied(&transcript) };
         let error = denied.or_else(|| if spent { ended() } else { None }).or(wrong).or_else(ended);
@@ -122,18 +122,18 @@ impl Envelope {
         }
     }
 
-    /// Whether everything went well.
+    /// Returns whether the sub-agent succeeded.
     pub fn is_ok(&self) -> bool {
         self.error.is_none()
     }
 
-    /// Why it is not ok, without the name of the function.
+    /// Returns the error message without the function name.
     pub fn failure(&self) -> Option<&str> {
         let message = self.error.as_ref()?.message.as_str();
         Some(message.strip_prefix("sub_agent_run: ").unwrap_or(message))
     }
 
-    /// The answer: the data, or else the text of the last reply.
+    /// Returns the answer: the data, or else the summary.
     pub fn answer(&self) -> Json {
         if self.data.is_null() { self.summary.as_str().into() } else { self.data.clone() }
     }
@@ -143,7 +143,7 @@ impl Envelope {
         &self.transcript
     }
 
-    /// What the parent's transcript says of it, under `name`.
+    /// Returns the event for the parent's transcript, with the given `name`.
     pub fn event(&self, name: &str) -> Json {
         json!({
             "name": name, "child_session_id": self.session_id, "ok": self.is_ok(), "summary": self.summary,
@@ -152,7 +152,7 @@ impl Envelope {
         })
     }
 
-    /// What scripts see.
+    /// Returns the dict for scripts.
     pub fn to_json(&self) -> Json {
         let count = self.artifacts.as_array().map_or(0, Vec::len);
         json!({
@@ -164,7 +164,7 @@ impl Envelope {
     }
 }
 
-/// The first denial of a call.
+/// Returns the first denied call.
 fn denied(transcript: &Json) -> Option<Failure> {
     let events = transcript["events"].as_array()?;
     let event = events.iter().find(|event| {
@@ -177,7 +177,7 @@ fn denied(transcript: &Json) -> Option<Failure> {
     Some(Failure { category: "permission_denied".to_owned(), message: reason.to_owned(), tool })
 }
 
-/// Input tokens, output tokens and number of all calls of a transcript.
+/// Returns input tokens, output tokens and the number of all calls of a transcript.
 fn tokens(transcript: &Json) -> (i64, i64, i64) {
     let events = transcript["events"].as_array().into_iter().flatten();
     events.filter(|event| event["kind"] == "provider_payload").fold(
@@ -193,7 +193,7 @@ fn tokens(transcript: &Json) -> (i64, i64, i64) {
     )
 }
 
-/// Names of the tools that were executed, in order.
+/// Returns the names of the executed tools, in order.
 fn tools(transcript: &Json) -> Vec<&str> {
     let events = transcript["events"].as_array().into_iter().flatten();
     let of_tools = events.filter(|event| event["kind"] == "tool_execution");

@@ -1,33 +1,33 @@
-//! Where work runs: a folder, an environment, a working tree of a repository.
+//! Where work runs: a directory, an environment, a git worktree.
 
 use std::collections::BTreeMap;
 
 use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
 
-/// What becomes of a working tree when the work has ended.
+/// How a worktree is cleaned up after the work has ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cleanup {
-    /// It stays.
+    /// It is preserved.
     #[default]
     Preserve,
-    /// It is removed; its branch stays.
+    /// It is removed; its branch is preserved.
     Remove,
 }
 
-/// A working tree that belongs to the work.
+/// A git worktree for the work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Worktree {
     /// The repository.
     pub repo: String,
-    /// Where the tree lies; the driver chooses a place when there is none.
+    /// The directory of the worktree; `None` lets the driver choose one.
     pub path: Option<String>,
     /// Its branch.
     pub branch: String,
-    /// What a new branch begins with.
+    /// The starting point of a new branch.
     pub base_ref: String,
-    /// What becomes of it.
+    /// How it is cleaned up.
     pub cleanup: Cleanup,
 }
 
@@ -36,17 +36,17 @@ pub struct Worktree {
 pub struct Execution {
     /// The working directory.
     pub cwd: Option<String>,
-    /// Variables over those of the program.
+    /// Environment variables that override those of the program.
     pub env: BTreeMap<String, String>,
-    /// The working tree.
+    /// The worktree.
     pub worktree: Option<Worktree>,
 }
 
 impl Execution {
-    /// Reads the option; `id` is that of the work.
+    /// Reads the option; `id` is the id of the work.
     ///
     /// # Errors
-    /// An unknown key, a wrong type, a name that git would take for an option.
+    /// A key is unknown, a value has the wrong type, or git would parse a name as an option.
     pub fn from_option(value: &Json, id: &str) -> Result<Execution, String> {
         let Some(map) = dict(value, "execution", &["cwd", "env", "worktree"])? else {
             return Ok(Execution::default());
@@ -98,12 +98,12 @@ impl Execution {
         Ok(Execution { cwd, env, worktree })
     }
 
-    /// Whether the work runs where the program does.
+    /// Returns whether the work runs in the same place as the program.
     pub fn is_default(&self) -> bool {
         *self == Execution::default()
     }
 
-    /// What scripts see: nil when the work runs where the program does.
+    /// Returns the dict for scripts; nil if the work runs in the same place as the program.
     pub fn to_json(&self) -> Json {
         if self.is_default() {
             return Json::Null;

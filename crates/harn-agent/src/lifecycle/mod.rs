@@ -1,4 +1,4 @@
-//! The life of delegated work: one state machine for workers, sub-agents and workflow stages, without I/O.
+//! The lifecycle of delegated work: one state machine for workers, sub-agents and workflow stages, without I/O.
 //!
 //! ```text
 //!            ┌──────────── send_input, trigger ────────────┐
@@ -9,8 +9,8 @@
 //!   resume ──┴── Interrupted (a snapshot whose process died while it ran)
 //! ```
 //!
-//! A [`Record`] is all that is known of a piece of work. It can be saved at any time ([`Record::snapshot`]) and read back;
-//! what scripts see of it is [`Record::handle`]. Who runs it, and where its snapshot lies, is the driver's business.
+//! A [`Record`] is the complete state of a unit of work. It can be saved at any time ([`Record::snapshot`]) and loaded
+//! again; scripts see it as [`Record::handle`]. The driver decides who runs it and where its snapshot is stored.
 
 mod carry;
 mod envelope;
@@ -28,7 +28,7 @@ pub use envelope::{Envelope, Failure};
 pub use execution::{Cleanup, Execution, Worktree};
 pub use request::Request;
 
-/// What kind of work it is.
+/// The kind of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
@@ -36,14 +36,14 @@ pub enum Mode {
     Workflow,
     /// One stage.
     Stage,
-    /// A loop of its own.
+    /// A separate loop.
     SubAgent,
-    /// A stage that a workflow handed on.
+    /// A stage that a workflow delegated.
     DelegatedStage,
 }
 
 impl Mode {
-    /// Returns the word of handles.
+    /// Returns the name in handles.
     pub fn as_str(self) -> &'static str {
         match self {
             Mode::Workflow => "workflow",
@@ -54,26 +54,26 @@ impl Mode {
     }
 }
 
-/// Where in its life the work stands.
+/// The state of the work in its lifecycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Life {
-    /// It runs.
+    /// It is running.
     Running,
-    /// It came to its end, well or badly.
+    /// It ended, whether successful or not.
     Completed,
     /// It ended with an exception.
     Failed,
-    /// Somebody has stopped it.
+    /// It was cancelled.
     Cancelled,
-    /// It came to its end, and waits for the next trigger.
+    /// It ended, and waits for the next trigger.
     Awaiting,
-    /// The process that ran it is gone.
+    /// The process that ran it has died.
     Interrupted,
 }
 
 impl Life {
-    /// Returns the word of handles.
+    /// Returns the name in handles.
     pub fn as_str(self) -> &'static str {
         match self {
             Life::Running => "running",
@@ -85,20 +85,20 @@ impl Life {
         }
     }
 
-    /// Whether whoever waits for the work has to go on waiting.
+    /// Returns whether a caller that waits for the work must continue to wait.
     pub fn blocks(self) -> bool {
         matches!(self, Life::Running | Life::Awaiting)
     }
 }
 
-/// Whose work it is.
+/// The parents of the work, and its session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lineage {
     /// The worker that started it.
     pub parent_worker_id: Option<String>,
     /// The stage that started it.
     pub parent_stage_id: Option<String>,
-    /// The run that it is part of.
+    /// The run that contains it.
     pub parent_run_id: Option<String>,
     /// The session whose loop started it.
     pub parent_session_id: Option<String>,
@@ -106,33 +106,33 @@ pub struct Lineage {
     pub session_id: Option<String>,
 }
 
-/// What a run of the work came to.
+/// The outcome of a run of the work.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
     /// The result that the handle shows.
     pub result: Json,
     /// The conversation so far; null without one.
     pub transcript: Json,
-    /// What the run left.
+    /// The artifacts of the run.
     pub artifacts: Vec<Json>,
-    /// Id and file of the run record, when there is one.
+    /// Id and file of the run record, if any.
     pub run: Option<(String, Option<String>)>,
 }
 
-/// What the next run begins with.
+/// The inputs of the next run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Inputs {
     /// The task.
     pub task: String,
-    /// The conversation to go on with; null without one.
+    /// The conversation to continue; null without one.
     pub transcript: Json,
-    /// What is carried on.
+    /// The artifacts that are carried over.
     pub artifacts: Vec<Json>,
-    /// File of the run record that a workflow goes on from.
+    /// File of the run record from which a workflow resumes.
     pub run_path: Option<String>,
 }
 
-/// Something that happened to a piece of work, for subscribers and hooks.
+/// A state change of a unit of work, for subscribers and hooks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Update {
     /// It was started.
@@ -141,16 +141,16 @@ pub enum Update {
     Progressed,
     /// It waits for a trigger.
     WaitingForInput,
-    /// It is over.
+    /// It ended.
     Completed,
     /// It ended with an exception.
     Failed,
-    /// It was stopped.
+    /// It was cancelled.
     Cancelled,
 }
 
 impl Update {
-    /// Returns the name of the event that hooks of a project can see.
+    /// Returns the name of the event for project hooks.
     pub fn hook(self) -> &'static str {
         match self {
             Update::Spawned => "WorkerSpawned",
@@ -162,7 +162,7 @@ impl Update {
         }
     }
 
-    /// Returns the word of events.
+    /// Returns the name in events.
     pub fn as_str(self) -> &'static str {
         match self {
             Update::Spawned => "spawned",
@@ -175,7 +175,7 @@ impl Update {
     }
 }
 
-/// All that is known of a piece of work.
+/// The complete state of a unit of work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// Its id.
@@ -184,17 +184,17 @@ pub struct Record {
     pub name: String,
     /// Its kind.
     pub mode: Mode,
-    /// Where it stands.
+    /// Its state.
     #[serde(rename = "status")]
     pub life: Life,
     /// All tasks so far, the current one last.
     pub history: Vec<String>,
-    /// The first task with what came with it.
+    /// The first task with its additional data.
     pub request: Request,
-    /// Whose it is.
+    /// Its parents.
     #[serde(flatten)]
     pub lineage: Lineage,
-    /// RFC 3339, as all times here.
+    /// RFC 3339, like all times here.
     pub created_at: String,
     /// When the current or last run began.
     pub started_at: String,
@@ -202,41 +202,41 @@ pub struct Record {
     pub finished_at: Option<String>,
     /// Since when it waits for a trigger.
     pub awaiting_started_at: Option<String>,
-    /// What the last run came to.
+    /// The result of the last run.
     pub result: Json,
-    /// Why it failed.
+    /// The error message.
     #[serde(rename = "latest_error")]
     pub error: Option<String>,
-    /// What the next run begins with: what the last one that ended has left.
+    /// The conversation for the next run, from the last run that ended.
     pub transcript: Json,
-    /// As `transcript`.
+    /// The artifacts for the next run, from the last run that ended.
     pub artifacts: Vec<Json>,
-    /// What `worker_trigger` gave last.
+    /// The payload of the last `worker_trigger`.
     pub latest_payload: Json,
     /// The run record of the last run.
     pub child_run_id: Option<String>,
     /// Its file.
     pub child_run_path: Option<String>,
-    /// What continuation carries.
+    /// The state that continuation carries over.
     #[serde(rename = "carry_policy")]
     pub carry: Carry,
     /// Where it runs.
     pub execution: Execution,
     /// Metadata of the mutation session.
     pub audit: Json,
-    /// What it was started with, without closures.
+    /// The options that it was started with, without closures.
     pub config: Json,
-    /// Where closures were in `config`: a process that reads the snapshot does not have them.
+    /// Paths of the closures in `config`; they are missing in a process that loads the snapshot.
     pub closures: Vec<String>,
     /// The policies in effect where it was started, outermost first.
     pub inherited: Vec<Policy>,
-    /// Those that it was started with.
+    /// The policies that it was started with.
     pub own: Vec<Policy>,
-    /// Where the snapshot lies; none when it keeps none.
+    /// The file of the snapshot; `None` if it has none.
     pub snapshot_path: Option<String>,
 }
 
-/// What a record is made of.
+/// The parameters of a new record.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// Its id.
@@ -247,30 +247,30 @@ pub struct Plan {
     pub mode: Mode,
     /// The task.
     pub task: String,
-    /// What came with it.
+    /// Its additional data.
     pub request: Request,
-    /// Whose it is.
+    /// Its parents.
     pub lineage: Lineage,
-    /// What continuation carries.
+    /// The state that continuation carries over.
     pub carry: Carry,
     /// Where it runs.
     pub execution: Execution,
     /// Metadata of the mutation session.
     pub audit: Json,
-    /// What it is started with.
+    /// The options to start with.
     pub config: Json,
-    /// The conversation to begin with.
+    /// The initial conversation.
     pub transcript: Json,
-    /// The artifacts to begin with.
+    /// The initial artifacts.
     pub artifacts: Vec<Json>,
-    /// The policies that are over whoever starts it, outermost first.
+    /// The policies in effect for the caller that starts it, outermost first.
     pub inherited: Vec<Policy>,
-    /// Those that it is started with.
+    /// The policies to start with.
     pub own: Vec<Policy>,
 }
 
 impl Record {
-    /// Work that begins now.
+    /// Creates the record of work that starts now.
     pub fn new(plan: Plan, now: &str) -> Record {
         let mut closures = Vec::new();
         let config = without_closures(&plan.config, "", &mut closures);
@@ -304,12 +304,12 @@ impl Record {
         }
     }
 
-    /// The current task.
+    /// Returns the current task.
     pub fn task(&self) -> &str {
         self.history.last().map_or("", String::as_str)
     }
 
-    /// What the run that is about to begin is given.
+    /// Returns the inputs of the run that is about to start.
     pub fn inputs(&self) -> Inputs {
         Inputs {
             task: self.task().to_owned(),
@@ -319,7 +319,7 @@ impl Record {
         }
     }
 
-    /// A run has ended.
+    /// Records the end of a run.
     pub fn finish(&mut self, outcome: Outcome, now: &str) -> Update {
         self.result = outcome.result;
         self.transcript = outcome.transcript;
@@ -339,7 +339,8 @@ impl Record {
         Update::Completed
     }
 
-    /// A run has ended with an exception. What the run before left is kept, so that it can be tried again.
+    /// Records that a run ended with an exception. The state of the previous run is retained, so that the task can be
+    /// retried.
     pub fn fail(&mut self, error: &str, now: &str) -> Update {
         self.life = Life::Failed;
         self.error = Some(error.to_owned());
@@ -347,7 +348,7 @@ impl Record {
         Update::Failed
     }
 
-    /// Somebody stops it. One that has ended stays as it is; one that waits for a trigger does so no longer.
+    /// Cancels the work. Work that has ended is unchanged; work that waits for a trigger stops waiting.
     pub fn cancel(&mut self, now: &str) -> Option<Update> {
         if matches!(self.life, Life::Completed | Life::Failed | Life::Cancelled) {
             return None;
@@ -380,10 +381,10 @@ impl Record {
         }
     }
 
-    /// `send_input`: a new task for work that has ended.
+    /// `send_input`: starts a new task of work that is not running.
     ///
     /// # Errors
-    /// It runs, or the task is empty.
+    /// The work is running, or the task is empty.
     pub fn send_input(&mut self, task: &str, now: &str) -> Result<Update, String> {
         if task.trim().is_empty() {
             return Err("send_input: task text must not be empty".to_owned());
@@ -394,10 +395,11 @@ impl Record {
         Ok(self.run_again(task, now))
     }
 
-    /// `worker_trigger`: the next task of work that waits for one. A text is the task, anything else its JSON.
+    /// `worker_trigger`: starts the next task of work that waits for a trigger. A string payload is the task; any other
+    /// payload becomes JSON.
     ///
     /// # Errors
-    /// It does not wait, or there is nothing in the payload.
+    /// The work does not wait for a trigger, or the payload is empty.
     pub fn trigger(&mut self, payload: &Json, now: &str) -> Result<Update, String> {
         let id = &self.id;
         if !self.carry.retriggerable {
@@ -425,7 +427,7 @@ impl Record {
         Ok(self.run_again(&task, now))
     }
 
-    /// `resume_agent`: interrupted work starts its task again, with what it had begun with. Other work stays as it is.
+    /// `resume_agent`: restarts the task of interrupted work with its original inputs. Other work is unchanged.
     pub fn resume(&mut self, now: &str) -> Option<Update> {
         if self.life != Life::Interrupted {
             return None;
@@ -436,7 +438,7 @@ impl Record {
         Some(Update::Progressed)
     }
 
-    /// What is saved.
+    /// Returns the snapshot.
     pub fn snapshot(&self) -> Json {
         let mut out = Json::lossy(self);
         if let Some(map) = out.as_object_mut() {
@@ -446,10 +448,10 @@ impl Record {
         out
     }
 
-    /// Reads what was saved. Work that ran then does so no longer.
+    /// Loads a snapshot. Work that was running becomes interrupted.
     ///
     /// # Errors
-    /// It is no snapshot.
+    /// The value is not a valid worker snapshot.
     pub fn from_snapshot(snapshot: Json) -> Result<Record, String> {
         if snapshot["_type"] != "worker_snapshot" {
             return Err("it is no worker snapshot".to_owned());
@@ -464,7 +466,7 @@ impl Record {
         Ok(record)
     }
 
-    /// Who made what, and where it is.
+    /// Returns the provenance of the work's results.
     pub fn provenance(&self) -> Json {
         json!({
             "worker_id": self.id, "worker_name": self.name, "mode": self.mode.as_str(),
@@ -475,7 +477,7 @@ impl Record {
         })
     }
 
-    /// What scripts see.
+    /// Returns the dict for scripts.
     pub fn handle(&self) -> Json {
         json!({
             "_type": "agent_handle", "id": self.id, "name": self.name, "task": self.task(),
@@ -492,13 +494,13 @@ impl Record {
     }
 }
 
-/// A copy of options without the values that JSON cannot hold and without keys of providers, and where functions were.
+/// Returns a copy of options without functions, other opaque values and API keys, and the paths of those values.
 pub fn without_functions(value: &Json) -> (Json, Vec<String>) {
     let mut places = Vec::new();
     (without_closures(value, "", &mut places), places)
 }
 
-/// A copy without the values that JSON cannot hold; `places` gets where they were.
+/// Returns a copy without opaque values; appends their paths to `places`.
 fn without_closures(value: &Json, place: &str, places: &mut Vec<String>) -> Json {
     if value.as_opaque().is_some() {
         places.push(place.to_owned());
@@ -511,7 +513,7 @@ fn without_closures(value: &Json, place: &str, places: &mut Vec<String>) -> Json
             each.map(|(at, item)| without_closures(item, &below(&at.to_string()), places)).collect()
         }
         Json::Object(map) => {
-            // A key of a provider is nothing for a file.
+            // API keys must not be written to files.
             let kept = map.iter().filter(|(key, _)| *key != "api_key");
             let copied: Map<String, Json> =
                 kept.map(|(key, item)| (key.clone(), without_closures(item, &below(key), places))).collect();

@@ -1,4 +1,4 @@
-//! What a worker was asked for, in the words of whoever asked.
+//! The request of a worker, as its caller stated it.
 
 use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The lists of a request.
 const LISTS: [&str; 4] = ["research_questions", "action_items", "workflow_stages", "verification_steps"];
 
-/// The first task of a piece of work, with what came with it. Later tasks do not change it.
+/// The first task of a unit of work, with additional data. Later tasks do not change it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Request {
     task: String,
@@ -16,7 +16,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Reads it from the options of a sub-agent, or from the metadata of a node or graph.
+    /// Reads the request from the options of a sub-agent, or from the metadata of a node or graph.
     pub fn new(task: &str, system: Option<&str>, from: &Json) -> Request {
         let lists = LISTS.map(|key| match from.get(key) {
             None | Some(Json::Null) => Vec::new(),
@@ -33,12 +33,12 @@ impl Request {
         Request { task: task.to_owned(), system: system.map(str::to_owned), payload, lists }
     }
 
-    /// The names of the keys that a request is read from.
+    /// Returns the keys from which a request is read.
     pub fn keys() -> impl Iterator<Item = &'static str> {
         std::iter::once("request").chain(LISTS)
     }
 
-    /// What scripts see.
+    /// Returns the dict for scripts.
     pub fn to_json(&self) -> Json {
         let mut out = json!({"task": self.task, "system": self.system, "payload": self.payload});
         for (key, list) in LISTS.iter().zip(&self.lists) {

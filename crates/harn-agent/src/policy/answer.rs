@@ -1,4 +1,4 @@
-//! What a program says when it is asked about a call.
+//! The program's answers to questions about a call.
 
 use harn_value::Data as Json;
 use serde::{Deserialize, Serialize};
@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleList {
-    /// What is granted.
+    /// Calls that are granted.
     Allow,
-    /// What is denied, whatever is granted.
+    /// Calls that are denied, even if they are also granted.
     Deny,
-    /// What runs without a question.
+    /// Calls that run without a question.
     AutoApprove,
-    /// What is denied without a question.
+    /// Calls that are denied without a question.
     AutoDeny,
-    /// What runs if a human approves.
+    /// Calls that run if a human approves.
     RequireApproval,
 }
 
 impl RuleList {
-    /// Returns the option and the key of the list in it.
+    /// Returns the option and the list's key in it.
     pub fn place(self) -> (&'static str, &'static str) {
         match self {
             RuleList::Allow => ("permissions", "allow"),
@@ -31,12 +31,13 @@ impl RuleList {
         }
     }
 
-    /// Whether a rule of the list lets a call pass: then a condition that cannot be decided does not match, else it does.
+    /// Returns whether the list grants calls. If so, a condition that cannot be evaluated does not match; otherwise it
+    /// does.
     pub fn permits(self) -> bool {
         matches!(self, RuleList::Allow | RuleList::AutoApprove)
     }
 
-    /// Describes the effect of a condition that cannot be decided.
+    /// Describes the effect of a condition that cannot be evaluated.
     pub fn undecided(self) -> &'static str {
         match self {
             RuleList::Allow | RuleList::Deny | RuleList::AutoDeny => "the call is not allowed",
@@ -46,24 +47,24 @@ impl RuleList {
     }
 }
 
-/// What `on_escalation` said.
+/// The answer of `on_escalation`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Escalated {
     /// Whether the call may run.
     pub granted: bool,
-    /// Whether the same call may run again in the session without asking.
+    /// Whether the same call may run again in the session without a question.
     pub for_session: bool,
-    /// Why.
+    /// The reason.
     pub reason: Option<String>,
-    /// Who said so.
+    /// The approver.
     pub approver: Option<String>,
 }
 
 impl Escalated {
-    /// Reads the value that `on_escalation` returned.
+    /// Reads the return value of `on_escalation`.
     ///
     /// # Errors
-    /// A text that names what cannot be understood.
+    /// A message that names the invalid part.
     pub fn read(value: &Json) -> Result<Escalated, String> {
         let plain = |granted, for_session| Escalated { granted, for_session, reason: None, approver: None };
         let wrong = || {

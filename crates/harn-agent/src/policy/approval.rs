@@ -1,5 +1,5 @@
-//! `approval_policy`: which calls run without a question, never, or if a human approves. Rules name tools, with or without a
-//! condition on the arguments.
+//! `approval_policy`: which calls run without a question, never, or only if a human approves. Rules name tools, with or
+//! without a condition on the arguments.
 
 use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
@@ -11,22 +11,22 @@ use super::read::{list, part, permitted};
 use super::rules::{Rule, first};
 use crate::tool::LoopTool;
 
-/// What the option may hold.
+/// The keys of the option.
 const KEYS: [&str; 4] = ["auto_approve", "auto_deny", "require_approval", "write_path_allowlist"];
 
-/// Whether an answer to `session/request_permission` grants what was asked.
+/// Returns whether an answer to `session/request_permission` grants the request.
 pub fn is_granted(answer: &Json) -> bool {
     let outcome = answer["outcome"]["outcome"].as_str();
     matches!(outcome, Some("selected" | "allow")) || answer["granted"] == true
 }
 
-/// The option.
+/// The option `approval_policy`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Approval {
     auto_approve: Vec<Rule>,
     auto_deny: Vec<Rule>,
     require: Vec<Rule>,
-    /// `None` without a limit.
+    /// `None` means no limit.
     write_paths: Option<Vec<String>>,
 }
 
@@ -53,7 +53,7 @@ impl Approval {
         })
     }
 
-    /// The rules with their lists.
+    /// Returns the rules with their lists.
     pub(super) fn lists(&self) -> impl Iterator<Item = (RuleList, &Rule)> {
         let lists = [
             (RuleList::AutoDeny, &self.auto_deny),
@@ -63,7 +63,7 @@ impl Approval {
         lists.into_iter().flat_map(|(list, rules)| rules.iter().map(move |rule| (list, rule)))
     }
 
-    /// Decides about a call; the host is asked where the lists say so.
+    /// Decides about a call; asks the host where the lists require it.
     pub(super) fn judge(
         &self,
         judge: &mut Judge<'_>,
@@ -83,7 +83,7 @@ impl Approval {
             .iter()
             .filter_map(|key| Some((key, arguments.get(key)?)))
             .flat_map(|(key, given)| {
-                // Of a list each entry is a path.
+                // Each entry of a list is a path.
                 let all = given.as_array().map_or_else(|| std::slice::from_ref(given), Vec::as_slice);
                 all.iter().map(move |path| (key, path.printed()))
             })

@@ -1,7 +1,7 @@
-//! Deciding about a call when the world has to be asked in between.
+//! Decisions about calls that need answers from the program or the host.
 //!
-//! A decision is a pure function of the call and of the answers so far. It ends with the first question that has no
-//! answer yet; whoever gets one asks again with it. So a loop that waits for a person can be saved like any other.
+//! A decision is a pure function of the call and the answers so far. It ends at the first question without an answer;
+//! the driver gets the answer and decides again with it. So a loop that waits for a human can be saved like any other.
 
 use harn_value::Data as Json;
 use serde::{Deserialize, Serialize};
@@ -10,28 +10,28 @@ use super::answer::{Escalated, RuleList};
 use super::path::Paths;
 use crate::tool::LoopTool;
 
-/// What has to be asked before a call is decided. Layers count from the loop's own policy outwards.
+/// A question that must be answered before a call is decided. Layers are numbered outward from the loop's own policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Question {
-    /// Whether the closure of a rule of `permissions` accepts these arguments.
+    /// Whether the closure of a rule accepts these arguments.
     Matches {
-        /// Whose policy.
+        /// The layer of the policy.
         layer: usize,
-        /// Which of its lists.
+        /// The list of the rule.
         list: RuleList,
-        /// The rule's tool glob, its key in that list.
+        /// The rule's tool glob, which is its key in that list.
         rule: String,
         /// The arguments of the call.
         arguments: Json,
     },
-    /// `on_escalation`, with this request (`session_id` is added by who asks).
+    /// For `on_escalation`, with this request (the driver adds `session_id`).
     Escalate {
-        /// Whose policy.
+        /// The layer of the policy.
         layer: usize,
         /// The request.
         request: Json,
     },
-    /// The host, with these parameters of `session/request_permission` (ids are added by who asks).
+    /// For the host, with these parameters of `session/request_permission` (the driver adds ids).
     Approve {
         /// The parameters.
         request: Json,
@@ -41,48 +41,48 @@ pub enum Question {
 /// The answer to a [`Question`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Reply {
-    /// To [`Question::Matches`].
+    /// Answers [`Question::Matches`].
     Matches(bool),
-    /// To [`Question::Escalate`].
+    /// Answers [`Question::Escalate`].
     Escalated(Escalated),
-    /// To [`Question::Escalate`]: the same call was granted for the whole session before.
+    /// Answers [`Question::Escalate`]: the same call was already granted for the whole session.
     Remembered,
-    /// To [`Question::Approve`].
+    /// Answers [`Question::Approve`].
     Host(Json),
-    /// To [`Question::Approve`]: there is no host.
+    /// Answers [`Question::Approve`]: there is no host.
     NoHost,
-    /// To [`Question::Approve`]: the host could not answer.
+    /// Answers [`Question::Approve`]: the host failed to answer.
     HostFailed,
 }
 
-/// Why a call is not run.
+/// Why a call is denied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
-    /// For the model.
+    /// The reason for the model.
     pub reason: String,
-    /// Of `tool_execution` metadata, when approval denied.
+    /// The approval state for `tool_execution` metadata, if the approval policy denied the call.
     pub approval: Option<&'static str>,
-    /// Whether the capability policy denied: then the model is told how to call tools, too.
+    /// Whether the capability policy denied the call; the model then also receives guidance on tool calls.
     pub is_above_ceiling: bool,
 }
 
-/// What a transcript keeps of a decision.
+/// An event of a decision for the transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PermissionEvent {
     /// `PermissionGrant`, `PermissionDeny` or `PermissionEscalation`.
     pub kind: &'static str,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// Whether the program was asked.
+    /// Whether `on_escalation` was called.
     pub escalated: bool,
 }
 
-/// What is decided, and how it came about.
+/// The result of a decision, with its events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// Whether the call runs.
+    /// Whether the call may run.
     pub verdict: Verdict,
-    /// For the transcript, in order.
+    /// Events for the transcript, in order.
     pub events: Vec<PermissionEvent>,
 }
 
@@ -93,34 +93,34 @@ pub struct Case<'a> {
     pub tool: &'a LoopTool,
     /// The arguments that the tool receives.
     pub arguments: &'a Json,
-    /// The answers to the questions so far.
+    /// The answers so far.
     pub answers: &'a [Reply],
-    /// The layer whose host put these arguments in place of others, and so has approved them.
+    /// The layer whose host replaced the arguments with these ones, and has therefore approved them.
     pub confirmed: Option<usize>,
-    /// Finds out where paths lead.
+    /// Resolves paths.
     pub paths: &'a dyn Paths,
 }
 
-/// Whether a call runs.
+/// The verdict on a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// It does.
+    /// The call may run.
     Granted {
-        /// Of `tool_execution` metadata, when the host approved.
+        /// The approval state for `tool_execution` metadata, if the host approved the call.
         approval: Option<&'static str>,
     },
-    /// The host put these arguments in place of others: the call has to be decided with them, from the beginning.
+    /// The host replaced the arguments: the call must be decided again from the beginning with the new ones.
     Replaced {
         /// The layer that asked the host.
         layer: usize,
         /// The arguments.
         arguments: Json,
     },
-    /// It does not.
+    /// The call must not run.
     Denied(Denial),
-    /// This has to be asked first.
+    /// This question must be answered first.
     Ask(Question),
-    /// The answers do not belong to the questions.
+    /// The answers do not match the questions.
     Unexpected,
 }
 
@@ -132,10 +132,10 @@ pub(super) enum Stop {
     Unexpected,
 }
 
-/// A decision under way.
+/// A decision in progress.
 pub(super) struct Judge<'a> {
     answers: std::slice::Iter<'a, Reply>,
-    /// Finds out where paths lead.
+    /// Resolves paths.
     pub(super) paths: &'a dyn Paths,
     confirmed: Option<usize>,
     events: Vec<PermissionEvent>,
@@ -155,33 +155,33 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The answer to a question, or the end of the decision for now.
+    /// Returns the answer to a question, or ends the decision with that question.
     pub(super) fn ask(&mut self, question: impl FnOnce() -> Question) -> Result<&'a Reply, Stop> {
         self.answers.next().ok_or_else(|| Stop::Ask(question()))
     }
 
-    /// Notes that a rule granted the call.
+    /// Records that a rule granted the call.
     pub(super) fn granted(&mut self, reason: &str) {
         self.note("PermissionGrant", reason);
     }
 
-    /// Notes that the program was asked about a refusal.
+    /// Records that `on_escalation` is called about a denial.
     pub(super) fn escalated(&mut self, reason: &str) {
         self.escalated = true;
         self.note("PermissionEscalation", reason);
     }
 
-    /// Notes that the host approved.
+    /// Records that the host approved.
     pub(super) fn approved(&mut self) {
         self.approval = Some("host_granted");
     }
 
-    /// Whether the host put the arguments in place of others when this layer asked it.
+    /// Returns whether the host replaced the arguments when this layer asked it.
     pub(super) fn is_confirmed(&self, layer: usize) -> bool {
         self.confirmed == Some(layer)
     }
 
-    /// The refusal of the call.
+    /// Denies the call.
     #[expect(clippy::unused_self, reason = "refusals and grants are made at one place")]
     pub(super) fn denied(&self, reason: String, approval: Option<&'static str>) -> Stop {
         Stop::Denied(Denial { reason, approval, is_above_ceiling: false })
@@ -196,7 +196,7 @@ impl<'a> Judge<'a> {
         self.events.push(PermissionEvent { kind, reason: reason.to_owned(), escalated: self.escalated });
     }
 
-    /// What is decided.
+    /// Returns the decision.
     pub(super) fn decision(mut self, ended: Result<(), Stop>) -> Decision {
         let verdict = match ended {
             Ok(()) => Verdict::Granted { approval: self.approval },

@@ -1,8 +1,8 @@
-//! What a loop may do: the capability ceiling (`mod.rs`), allow and deny rules (`rules.rs`) and approval lists
-//! (`approval.rs`). What patterns say about a value is in `value.rs`, about a path in `path.rs`.
+//! The policies of a loop: the capability policy (`mod.rs`), allow and deny rules (`rules.rs`) and approval lists
+//! (`approval.rs`). `value.rs` matches patterns against values, `path.rs` against paths.
 //!
-//! Everything is decided from the call and from answers to questions, see `judge.rs`: closures of the program and the
-//! host are asked by the driver of the loop (`answer.rs` reads what they say). `read.rs` reads options that protect.
+//! Everything is decided from the call and the answers to questions, see `judge.rs`: the driver of the loop calls
+//! closures of the program and asks the host (`answer.rs` reads their answers). `read.rs` reads security options.
 
 mod answer;
 mod approval;
@@ -28,7 +28,7 @@ pub use path::{NoPaths, Paths};
 use read::{dict, list, part, permitted, strings};
 use rules::Rules;
 
-/// What `policy` may hold.
+/// The keys of `policy`.
 const POLICY_KEYS: [&str; 8] = [
     "tools",
     "capabilities",
@@ -40,7 +40,7 @@ const POLICY_KEYS: [&str; 8] = [
     "command_policy",
 ];
 
-/// The limits of a loop. A limit that is `None` was not given; an empty one permits nothing.
+/// The limits of a loop. `None` means that a limit is not set; an empty list permits nothing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
     tools: Option<Vec<String>>,
@@ -51,13 +51,13 @@ pub struct Policy {
     rules: Rules,
     workspace_roots: Option<Vec<String>>,
     recursion_limit: Option<u64>,
-    /// The policy of the loop around this one: what it denies stays denied.
+    /// The policy of the enclosing loop; anything that it denies remains denied.
     outer: Option<Box<Policy>>,
-    /// Annotations by tool, merged over those of the registry.
+    /// Annotations by tool, which override those of the registry.
     pub annotations: Map<String, Json>,
 }
 
-/// Which values an argument may have.
+/// The values that an argument may have.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Constraint {
     tool: String,
@@ -69,7 +69,7 @@ impl Policy {
     /// Reads `policy`, `approval_policy` and `permissions` of the options.
     ///
     /// # Errors
-    /// A text that names the wrong part: an unknown key, a value of the wrong type, an unknown level.
+    /// A message that names the invalid part: an unknown key, a value of the wrong type, an unknown level.
     pub fn from_options(options: &Map<String, Json>) -> Result<Policy, String> {
         let mut out = Policy::default();
         if let Some(policy) = part(options, "policy", &POLICY_KEYS)? {
@@ -117,31 +117,31 @@ impl Policy {
         Ok(out)
     }
 
-    /// Looks at the policy beside the tools that it is for: a rule about an argument that no tool has would never fit.
+    /// Checks the policy against the tools: a rule about an argument that no tool has would never match.
     ///
     /// # Errors
-    /// A text that names the rule and the argument.
+    /// A message that names the rule and the argument.
     pub(crate) fn check_arguments(&self, tools: &[LoopTool]) -> Result<(), String> {
         rules::check_arguments(self.rules.lists().chain(self.approval.lists()), tools)
     }
 
-    /// Puts the policy below that of the loop around: a call must be allowed by both.
+    /// Nests the policy inside that of the enclosing loop: both must allow a call.
     pub fn put_under(&mut self, outer: Policy) {
         self.outer = Some(Box::new(outer));
     }
 
-    /// The policies that it is made of, the outermost first.
+    /// Returns the single layers of the policy, outermost first.
     pub fn layers(&self) -> Vec<Policy> {
         let mut out = self.outer.as_ref().map(|outer| outer.layers()).unwrap_or_default();
         out.push(Policy { outer: None, ..self.clone() });
         out
     }
 
-    /// Looks at what is asked for under a ceiling. A tool that the ceiling lacks is merely not there; a request of which
-    /// nothing is left, and a capability beyond the ceiling, are errors.
+    /// Checks a requested policy against an effective one. A tool that the effective policy lacks is only unavailable;
+    /// a request without any remaining tool, and a capability that the effective policy lacks, are errors.
     ///
     /// # Errors
-    /// A text that names what exceeds the ceiling.
+    /// A message that names the part that exceeds the effective policy.
     pub fn fits_under(&self, ceiling: &Policy) -> Result<(), String> {
         for layer in ceiling.layers() {
             if let (Some(asked), Some(allowed)) = (&self.tools, &layer.tools) {
@@ -171,28 +171,28 @@ impl Policy {
         Ok(())
     }
 
-    /// The highest side effect level that is allowed.
+    /// Returns the highest side effect level that is allowed.
     pub fn side_effect_level(&self) -> Option<&str> {
         self.side_effect_level.as_deref()
     }
 
-    /// The directories that files must lie in; `None` without a limit.
+    /// Returns the directories that files must be in; `None` means no limit.
     pub fn workspace_roots(&self) -> Option<&[String]> {
         self.workspace_roots.as_deref()
     }
 
-    /// How many loops may be nested in this one.
+    /// Returns how many nested loops are allowed.
     pub fn recursion_limit(&self) -> Option<u64> {
         self.recursion_limit
     }
 
-    /// The operations that are allowed, by capability; `None` without a limit.
+    /// Returns the allowed operations by capability; `None` means no limit.
     pub fn capabilities(&self) -> Option<&BTreeMap<String, Vec<String>>> {
         self.capabilities.as_ref()
     }
 
-    /// Decides about a call, as far as the answers to its questions go. Every layer must grant it, the outermost first;
-    /// `own` counts as layer 0, the policy around it as 1, and so on.
+    /// Decides about a call as far as the answers to its questions permit. Every layer must grant the call, the
+    /// outermost first; the loop's own policy is layer 0, the enclosing one is layer 1, and so on.
     pub fn decide(&self, case: &Case<'_>) -> Decision {
         let mut judge = Judge::new(case);
         let ended = self.judge(&mut judge, 0, case.tool, &case.tool.with_defaults(case.arguments));
@@ -216,7 +216,7 @@ impl Policy {
 
     fn ceiling(&self, tool: &LoopTool, arguments: &Json, paths: &dyn Paths) -> Result<(), String> {
         let name = &tool.name;
-        // A handoff only passes the conversation on: this policy also applies to the agent that receives it.
+        // A handoff only transfers the conversation; this policy also applies to the receiving agent.
         let is_handoff = tool.backend == Backend::Handoff;
         if !is_handoff
             && self.tools.as_ref().is_some_and(|tools| !tools.iter().any(|allowed| glob(allowed, name)))
@@ -224,7 +224,7 @@ impl Policy {
             return Err(format!("tool '{name}' exceeds tool ceiling"));
         }
         let annotations = &tool.annotations;
-        // A server can do anything, whatever the program or the server itself says about its tools.
+        // A server can have any effect, whatever the program or the server declares about its tools.
         let is_of_server = tool.backend == Backend::Mcp;
         if let Some(capabilities) = &self.capabilities {
             let connect = is_of_server.then(|| ("network", vec!["connect".to_owned()]));
@@ -282,7 +282,7 @@ impl Constraint {
     fn check(&self, tool: &LoopTool, arguments: &Json, paths: &dyn Paths) -> Result<(), String> {
         let given = |key: &String| arguments.get(key);
         let holds_text = |key: &&String| given(key).is_some_and(value::holds_text);
-        // The order in which a model writes its arguments must not choose which of them is looked at.
+        // The checked argument must not depend on the order in which a model writes the arguments.
         let first_text = || {
             let declared = tool.declared().map(|(name, _)| name).find(holds_text);
             declared.or_else(|| arguments.as_object()?.keys().find(holds_text)).cloned()
@@ -304,18 +304,18 @@ impl Constraint {
     }
 }
 
-/// Whether a list of operations has one; `*` stands for all of them.
+/// Returns whether a list of operations contains one; `*` matches all.
 fn names_operation(allowed: &[String], operation: &str) -> bool {
     allowed.iter().any(|allowed| allowed == operation || allowed == "*")
 }
 
-/// The rank of a side effect level; unknown words of annotations count as none.
+/// Returns the rank of a side effect level; unknown levels in annotations have the lowest rank.
 pub(crate) fn side_effect_rank(word: &str) -> usize {
     SIDE_EFFECT_LEVELS.iter().position(|known| *known == word).unwrap_or(0)
 }
 
 impl Annotations {
-    /// Whether calls of the tool only look: they may run at the same time.
+    /// Returns whether calls of the tool only read, so that they may run concurrently.
     pub(crate) fn is_read_only(&self) -> bool {
         matches!(self.kind.as_str(), "read" | "search" | "think" | "fetch")
     }

@@ -1,15 +1,15 @@
-//! Patterns over paths. Both are compared as what they lead to: a path through a link is where the link leads.
+//! Patterns over paths. Both are resolved before they are compared: symbolic links are followed.
 
 use harn_value::glob;
 
-/// Finds out where paths lead.
+/// Resolves paths.
 pub trait Paths {
-    /// Returns the absolute path without links that a path leads to, whether or not there is something at its end. `None` if it
-    /// is not known, as for a link to nothing: such a path fits no pattern that permits, and every pattern that forbids.
+    /// Returns the absolute path with all links resolved; the target need not exist. `None` if it is unknown, for
+    /// example for a dangling link: such a path matches no pattern that permits and every pattern that forbids.
     fn real(&self, path: &str) -> Option<String>;
 }
 
-/// Paths that are all unknown.
+/// Resolves no path: all are unknown.
 #[derive(Debug, Clone, Copy)]
 pub struct NoPaths;
 
@@ -19,8 +19,8 @@ impl Paths for NoPaths {
     }
 }
 
-/// Whether a path is within a pattern, in all of its readings. A relative pattern begins at the working directory, unless it
-/// begins with `*`. This is what lists of allowed paths ask.
+/// Returns whether a path matches a pattern in all of its interpretations. Relative patterns start at the working
+/// directory, unless they start with `*`. Used for lists of allowed paths.
 pub(super) fn within(paths: &dyn Paths, pattern: &str, path: &str) -> bool {
     readings(pattern, path).all(|(pattern, path)| {
         let Some(Place { absolute: pattern, .. }) = Place::of_pattern(paths, &pattern) else { return false };
@@ -28,8 +28,8 @@ pub(super) fn within(paths: &dyn Paths, pattern: &str, path: &str) -> bool {
     })
 }
 
-/// Whether a path may be within a pattern: one reading is enough. This is what lists of forbidden paths ask. A pattern above
-/// the working directory, such as `/*`, forbids no path below it.
+/// Returns whether a path matches a pattern in any of its interpretations. A pattern above the working directory, such
+/// as `/*`, does not forbid paths below it. Used for lists of forbidden paths.
 pub(super) fn touches(paths: &dyn Paths, pattern: &str, path: &str) -> bool {
     let fits = |pattern: &str, path: &str| {
         let (bare, open) = (path.trim_end_matches('/'), format!("{path}/"));
@@ -47,10 +47,10 @@ pub(super) fn touches(paths: &dyn Paths, pattern: &str, path: &str) -> bool {
         })
 }
 
-/// A path, or a pattern over paths, without links.
+/// A path, or a pattern over paths, with links resolved.
 struct Place {
     absolute: String,
-    /// Relative to the working directory if it is below, else absolute.
+    /// Relative to the working directory if below it, else absolute.
     local: String,
 }
 
@@ -63,7 +63,7 @@ impl Place {
         Place::new(paths, real)
     }
 
-    /// The directory in front of the first `*` is resolved.
+    /// Resolves the directory before the first `*`.
     fn of_pattern(paths: &dyn Paths, pattern: &str) -> Option<Place> {
         if pattern.starts_with('*') {
             return Some(Place { absolute: pattern.to_owned(), local: pattern.to_owned() });
@@ -87,8 +87,8 @@ impl Place {
     }
 }
 
-/// The ways in which a pattern and a path can be read. Where `\` may stand in a name it may also have been meant to part
-/// steps, by a handler that was written elsewhere.
+/// Returns the interpretations of a pattern and a path. Where `\` is legal in a file name, a handler from another
+/// platform may still use it as a separator.
 fn readings(pattern: &str, path: &str) -> impl Iterator<Item = (String, String)> {
     let slashes = |text: &str| text.replace('\\', "/");
     let parted = path.contains('\\').then(|| (slashes(pattern), slashes(path)));
@@ -96,14 +96,15 @@ fn readings(pattern: &str, path: &str) -> impl Iterator<Item = (String, String)>
     plain.into_iter().chain(parted)
 }
 
-/// The ways in which steps upwards can be taken: from where a link leads, as programs do, or as text, as Harn does.
+/// Returns the interpretations of `..`: relative to the target of a link, as programs resolve it, or lexically, as Harn
+/// does.
 fn ways(path: &str) -> impl Iterator<Item = String> {
     let text = normal(path);
     let is_other = text != path;
     std::iter::once(path.to_owned()).chain(is_other.then_some(text))
 }
 
-/// A path without steps that go nowhere. Steps that lead out of where it begins stay, and so does a slash at its end.
+/// Normalizes a path lexically. Leading `..` of a relative path remain, and so does a trailing slash.
 fn normal(path: &str) -> String {
     let mut steps: Vec<&str> = Vec::new();
     let is_absolute = path.starts_with('/');
@@ -111,7 +112,7 @@ fn normal(path: &str) -> String {
         match (step, steps.last()) {
             ("" | ".", _) => {}
             ("..", Some(last)) if *last != ".." => drop(steps.pop()),
-            // There is nothing above the root.
+            // The root has no parent.
             ("..", None) if is_absolute => {}
             _ => steps.push(step),
         }
@@ -182,7 +183,7 @@ mod tests {
             "src/.//../../x",
             "src/a//../../x",
             "/src/a",
-            // A name with `\` in it is one step for the system.
+            // For the operating system, a name with `\` in it is one path component.
             "a\\b/../../src/x",
         ];
         for path in climbs {
@@ -249,7 +250,7 @@ mod tests {
             "safe/loop",
             "safe/loop/a",
             "safe/in/../../../b",
-            // As text this is in `safe`, and it is not where a program goes.
+            // Lexically this path is inside `safe`, but a program resolves it to another place.
             "safe/up/../a",
             "alias/out/passwd",
             "data/a",
@@ -273,7 +274,7 @@ mod tests {
         assert!(!super::within(&NoPaths, "*", "a") && super::touches(&NoPaths, "x", "a"));
     }
 
-    /// Walks a path as a system does: through a list of folders that all exist, told by where they are from the start.
+    /// Resolves a path as an operating system does, through directories that all exist.
     fn walk(path: &str) -> Vec<String> {
         let here = if path.starts_with('/') { "" } else { "home/me/work" };
         let mut at: Vec<String> =

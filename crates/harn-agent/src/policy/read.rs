@@ -1,8 +1,8 @@
-//! Reading options that protect: what is malformed is an error, since a limit that is not understood would be none.
+//! Readers for security options: a malformed value is an error, because a limit that is ignored would limit nothing.
 
 use harn_value::{Data as Json, data::Map};
 
-/// Words of a list that was checked before.
+/// Returns the strings of a list that was already validated.
 pub(super) fn strings(value: Option<&Json>) -> Vec<String> {
     match value {
         Some(Json::Array(list)) => list.iter().map(Json::printed).collect(),
@@ -11,7 +11,7 @@ pub(super) fn strings(value: Option<&Json>) -> Vec<String> {
     }
 }
 
-/// An option that protects: a dict with known keys, or an error. A limit that is malformed would be none.
+/// Reads a security option: a dict with known keys, or an error.
 pub(super) fn part<'a>(
     options: &'a Map<String, Json>,
     name: &str,
@@ -28,12 +28,12 @@ pub(super) fn part<'a>(
     }
 }
 
-/// A list of strings of an option that protects; empty when it is missing.
+/// Reads a list of strings of a security option; empty if missing.
 pub(super) fn list(map: &Map<String, Json>, name: &str, key: &str) -> Result<Vec<String>, String> {
     Ok(permitted(map, name, key)?.unwrap_or_default())
 }
 
-/// A list of what is permitted: `None` when it is missing, which is no limit. An empty list permits nothing.
+/// Reads a list of permitted values: `None` if missing, which means no limit. An empty list permits nothing.
 pub(super) fn permitted(
     map: &Map<String, Json>,
     name: &str,
@@ -50,7 +50,7 @@ pub(super) fn permitted(
     }
 }
 
-/// A dict of an option that protects; `None` when it is missing.
+/// Reads a dict of a security option; `None` if missing.
 pub(super) fn dict<'a>(
     map: &'a Map<String, Json>,
     name: &str,

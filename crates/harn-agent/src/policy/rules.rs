@@ -1,5 +1,5 @@
-//! `permissions`: what an agent may do is said by rules over tools and arguments, and by the program itself, which may
-//! be asked whether a refusal shall stand.
+//! `permissions`: rules over tools and arguments decide what an agent may do, and the program can override a denial in
+//! `on_escalation`.
 
 use harn_llm::options::nearest;
 use harn_value::{Data as Json, data::Map, glob, json};
@@ -12,14 +12,14 @@ use super::read::{part, strings};
 use super::value;
 use crate::tool::LoopTool;
 
-/// The option.
+/// The option `permissions`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Rules {
     given: bool,
-    /// `None` without a limit.
+    /// `None` means no limit.
     allow: Option<Vec<Rule>>,
     deny: Vec<Rule>,
-    /// Whether the program wants to hear of refusals.
+    /// Whether the program defines `on_escalation`.
     escalates: bool,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Rule {
     matcher: Matcher,
 }
 
-/// A rule in a snapshot: older ones hold only the names of `approval_policy`.
+/// A rule in a snapshot; old snapshots contain only the names of `approval_policy`.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum SavedRule {
@@ -49,7 +49,7 @@ impl From<SavedRule> for Rule {
 }
 
 impl Rule {
-    /// A rule without a condition.
+    /// Creates a rule without a condition.
     pub(super) fn always(tool: String) -> Rule {
         Rule { tool, matcher: Matcher::Always }
     }
@@ -64,7 +64,7 @@ impl Rule {
 enum Matcher {
     Always,
     Never,
-    /// Globs over every text in the arguments.
+    /// Globs over every string in the arguments.
     Any(Vec<String>),
     /// Globs over one argument.
     Key(String, Vec<String>),
@@ -91,13 +91,13 @@ impl Rules {
         Ok(Rules { given: true, allow, deny, escalates })
     }
 
-    /// The rules with their lists.
+    /// Returns the rules with their lists.
     pub(super) fn lists(&self) -> impl Iterator<Item = (RuleList, &Rule)> {
         let allow = self.allow.iter().flatten().map(|rule| (RuleList::Allow, rule));
         allow.chain(self.deny.iter().map(|rule| (RuleList::Deny, rule)))
     }
 
-    /// Decides about a call. The program is asked where only it knows.
+    /// Decides about a call; asks the program where a closure decides.
     pub(super) fn judge(
         &self,
         judge: &mut Judge<'_>,
@@ -148,7 +148,7 @@ impl Rules {
     }
 }
 
-/// Rejects a rule about an argument that none of its tools has: it would never match.
+/// Rejects a rule about an argument that none of its tools has, because it would never match.
 pub(super) fn check_arguments<'a>(
     rules: impl Iterator<Item = (RuleList, &'a Rule)>,
     tools: &[LoopTool],
@@ -169,7 +169,7 @@ pub(super) fn check_arguments<'a>(
     Ok(())
 }
 
-/// The first rule that matches.
+/// Returns the first rule that matches.
 pub(super) fn first<'a>(
     rules: &'a [Rule],
     list: RuleList,
@@ -196,7 +196,7 @@ pub(super) fn first<'a>(
     Ok(None)
 }
 
-/// The rules of a list; `None` when it is missing.
+/// Reads the rules of a list; `None` if missing.
 fn rules(value: Option<&Json>) -> Result<Option<Vec<Rule>>, String> {
     let always = |tool: &str| Rule::always(tool.to_owned());
     let rules: Result<Vec<Rule>, String> = match value {
@@ -246,8 +246,8 @@ impl Matcher {
         })
     }
 
-    /// Whether the arguments of a call are what the matcher means. What allows must fit every part of a value, what forbids
-    /// only one, and paths count as what they come to.
+    /// Returns whether the arguments of a call match. An allow rule must match every part of a value, a deny rule only
+    /// one; paths are resolved before matching.
     fn matches(&self, list: RuleList, tool: &LoopTool, arguments: &Json, paths: &dyn Paths) -> bool {
         let is_path = |key: &String| tool.annotations.path_params.contains(key);
         let paths_of = |key| is_path(key).then_some(paths);
@@ -265,7 +265,7 @@ impl Matcher {
                 let given = || arguments.as_object().into_iter().flatten();
                 let mut values = given().filter(|(key, _)| is_path(key)).map(|(_, value)| value).peekable();
                 match list.permits() {
-                    // Another string must not stand for a path.
+                    // A string in another argument must not be accepted in place of a path.
                     true if values.peek().is_some() => {
                         values.all(|path| value::is_allowed(Some(path), patterns, Some(paths)))
                     }
@@ -277,7 +277,7 @@ impl Matcher {
     }
 }
 
-/// Whether a text in the arguments fits; without any, what they are as JSON.
+/// Returns whether any string in the arguments matches; without strings, the arguments as JSON.
 fn any_text(arguments: &Json, patterns: &[String]) -> bool {
     let mut texts = Vec::new();
     collect_texts(arguments, &mut texts);

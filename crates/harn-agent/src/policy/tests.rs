@@ -1,4 +1,4 @@
-//! What a policy denies, and how malformed ones are refused.
+//! What a policy denies, and how malformed policies are rejected.
 
 use super::path::Tree;
 use super::*;
@@ -126,7 +126,7 @@ fn rules_deny_before_they_allow() {
     );
 }
 
-/// A tool whose `path` is a path; its other arguments are none.
+/// A tool whose argument `path` is a path; its other arguments are not.
 fn writer() -> Json {
     json!({"name": "write", "handler": null, "parameters": {"path": "string", "note": "string"},
            "annotations": {"kind": "edit", "arg_schema": {"path_params": ["path"]}}})
@@ -168,7 +168,7 @@ fn a_constraint_binds_whatever_the_model_gives() {
     let bound = json!({"policy": {"tool_arg_constraints": [{"tool": "read", "arg_patterns": ["safe*"]}]}});
     let deny = |arguments: Json| reason(bound.clone(), plain.clone(), arguments).is_some();
     assert!(deny(json!({"path": ["/etc/passwd"]})) && deny(json!({"path": {"a": "safe"}})));
-    // The order of the model's arguments chooses nothing.
+    // The order of the model's arguments has no effect.
     assert!(deny(json!({"note": "safe", "path": "/etc"})) && !deny(json!({"path": "safe/a"})));
     assert!(!deny(json!({"n": 1})) && !deny(json!({})));
     let keyed = |arguments: Json| {
@@ -240,7 +240,7 @@ fn questions_are_asked_one_after_another_and_layer_by_layer() {
     let replaced = ask(&[yes.clone(), Reply::Matches(false), host.clone()]);
     let changed = json!({"a": 2});
     assert_eq!(replaced.verdict, Verdict::Replaced { layer: 0, arguments: changed.clone() });
-    // With the new arguments every layer is asked again, but for the approval that brought them.
+    // With the new arguments, every layer is asked again, except for the approval that returned them.
     let again = |answers: &[Reply]| {
         inner.decide(&Case {
             tool: &tool,
@@ -294,7 +294,7 @@ fn a_snapshot_holds_the_rules_of_an_approval_policy() {
     let approval = Approval::read(options.as_object().unwrap()).unwrap();
     let saved = serde_json::to_string(&approval).unwrap();
     assert_eq!(serde_json::from_str::<Approval>(&saved).unwrap(), approval);
-    // Older snapshots have names only.
+    // Old snapshots contain only names.
     let older = r#"{"auto_approve": ["r*"], "auto_deny": [], "require": ["w"], "write_paths": null}"#;
     let names = json!({"approval_policy": {"auto_approve": ["r*"], "require_approval": ["w"]}});
     let expected = Approval::read(names.as_object().unwrap()).unwrap();

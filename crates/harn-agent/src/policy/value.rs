@@ -1,13 +1,13 @@
-//! What patterns say about the value of an argument. A model may give any value, whatever the parameter's type: a list of
-//! texts is as much to be looked at as one.
+//! Matches patterns against argument values. A model may pass any value, regardless of the parameter's type: a list of
+//! strings must be checked as carefully as a single string.
 
 use harn_value::{Data as Json, glob};
 
 use super::path::{self, Paths};
 
-/// Whether every part of a value is allowed by a pattern. A list is allowed when all of its entries are; what is missing
-/// counts as an empty text, and a dict, nil or empty list, which no handler should take for a text, as forbidden. `paths` is
-/// given for values that are paths.
+/// Returns whether the patterns allow every part of a value. All entries of a list must be allowed. A missing value is
+/// treated as an empty string; a dict, nil and an empty list are never allowed. `paths` is set for values that are
+/// paths.
 pub(super) fn is_allowed(value: Option<&Json>, patterns: &[String], paths: Option<&dyn Paths>) -> bool {
     let fits = |text: &str| {
         patterns.iter().any(|pattern| match paths {
@@ -26,7 +26,7 @@ pub(super) fn is_allowed(value: Option<&Json>, patterns: &[String], paths: Optio
     }
 }
 
-/// Whether any part of a value is forbidden by a pattern: the value as it is printed, or what it holds at any depth.
+/// Returns whether any pattern forbids a part of a value: its printed form, or a nested value at any depth.
 pub(super) fn is_forbidden(value: &Json, patterns: &[String], paths: Option<&dyn Paths>) -> bool {
     let inside = match value {
         Json::Array(items) => items.iter().any(|item| is_forbidden(item, patterns, paths)),
@@ -41,7 +41,7 @@ pub(super) fn is_forbidden(value: &Json, patterns: &[String], paths: Option<&dyn
     inside || patterns.iter().any(fits)
 }
 
-/// Whether there is a text in a value.
+/// Returns whether a value contains a string.
 pub(super) fn holds_text(value: &Json) -> bool {
     match value {
         Json::String(_) => true,

@@ -1,18 +1,18 @@
-//! The options of `project_context_profile`, checked: a misspelt signal would otherwise be a project without signals.
+//! Validates the options of `project_context_profile`. A misspelt signal would otherwise be silently ignored.
 
 use harn_value::{Data as Value, data::Map};
 
-/// An option that cannot be used. The display form is what a script catches.
+/// An invalid option. The display form is the error that a script catches.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileOptionError {
-    /// A key that means nothing.
+    /// An unknown key.
     #[error("project_context_profile: unknown key `{key}` in {place}; known are {}", known.join(", "))]
     Unknown {
         /// The key.
         key: String,
-        /// The dict that has it, such as `options.signals`.
+        /// The dict that contains it, such as `options.signals`.
         place: String,
-        /// What may stand there.
+        /// The valid keys.
         known: Vec<&'static str>,
     },
     /// A value of the wrong type.
@@ -20,20 +20,20 @@ pub enum ProfileOptionError {
     Type {
         /// The path of the value, such as `options.signals.languages`.
         place: String,
-        /// What may stand there.
+        /// The expected type.
         must: &'static str,
-        /// What was found.
+        /// The actual type.
         got: String,
     },
 }
 
-/// What a value may be, besides nil.
+/// The type of a value; nil is always accepted.
 #[derive(Clone, Copy)]
 enum Kind {
     Text,
     Texts,
     Flag,
-    /// A URL, or a dict of these keys.
+    /// A URL, or a dict with these keys.
     Remote,
     Fingerprint,
     Signals,
@@ -80,10 +80,10 @@ const FINGERPRINT: Keys = &[
     ("lockfile_paths", Kind::Texts),
 ];
 
-/// Checks the options of `project_context_profile`. Nil counts as absent everywhere.
+/// Validates the options of `project_context_profile`. Nil is treated as absent everywhere.
 ///
 /// # Errors
-/// An unknown key, or a value of the wrong type.
+/// A key is unknown, or a value has the wrong type.
 pub fn check_options(options: &Value) -> Result<(), ProfileOptionError> {
     match options {
         Value::Null => Ok(()),
@@ -119,7 +119,7 @@ fn check(value: &Value, place: &str, kind: Kind) -> Result<(), ProfileOptionErro
         Kind::Remote if value.is_string() => Ok(()),
         Kind::Remote => entries(value, place, "a URL or a dict", &[REMOTE]),
         Kind::Fingerprint => entries(value, place, "a dict", &[FINGERPRINT]),
-        // Its fields may stand among the signals themselves.
+        // Fields of the fingerprint may appear among the signals.
         Kind::Signals => entries(value, place, "a dict", &[SIGNALS, FINGERPRINT]),
         Kind::Credentials => match value.as_object() {
             Some(_) => Ok(()),

@@ -1,4 +1,4 @@
-//! Collecting signals: what the options supply, and what the folder and the environment say.
+//! Collects signals from the options, the directory and the environment.
 
 use std::path::Path;
 
@@ -12,8 +12,8 @@ use harn_prompt::value::names;
 
 /// Collects the signals of the project in `directory`.
 ///
-/// Supplied signals replace detection. `variable` looks up an environment variable; only whether a credential variable
-/// is set is used, never its value.
+/// Supplied signals replace detection. `variable` looks up an environment variable; only the presence of a credential
+/// variable is used, never its value.
 #[must_use]
 pub fn collect(
     directory: &Path,

@@ -1,4 +1,4 @@
-//! What of a project's tools belongs to which profile: a folder may hold several ecosystems, and each body speaks of its
+//! Assigns a project's tools to profiles: a directory may contain several ecosystems, and each profile names only its
 //! own package manager, test runner and frameworks.
 
 use harn_value::{Data as Value, data::Map};
@@ -42,8 +42,8 @@ const ECOSYSTEMS: [Ecosystem; 5] = [
     },
 ];
 
-/// Returns the bindings with which the body of a profile is rendered: those of the signals, with what belongs to the
-/// profile only. A tool of no known ecosystem counts for the language of a project that has one.
+/// Returns the bindings for the body of a profile: those of the signals, restricted to the profile. A tool of no known
+/// ecosystem is assigned to the language of a project that has one.
 pub(super) fn bindings(profile: &str, signals: &Signals) -> Map<String, Value> {
     let mut bindings = signals.bindings();
     if !ECOSYSTEMS.iter().any(|ecosystem| ecosystem.profile == profile) {

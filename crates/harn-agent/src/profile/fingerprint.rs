@@ -7,10 +7,10 @@ use harn_value::{Data as Value, data::Map};
 
 use super::folder::FolderReader;
 
-/// Folders below the project that are looked into.
+/// Maximum depth of directories below the project that are scanned.
 const DEPTH: usize = 4;
 
-/// Folders that hold no manifest of the project's own.
+/// Directories that do not contain the project's own manifests.
 const SKIPPED: [&str; 15] = [
     ".git",
     ".hg",
@@ -48,7 +48,7 @@ const RUNNERS: [&str; 11] = [
 ];
 const BUILD_TOOLS: [&str; 11] =
     ["cargo", "spm", "next", "vite", "uv", "poetry", "pnpm", "npm", "yarn", "go", "bundler"];
-/// Runners that follow from the language, and so say nothing about tests being there.
+/// Runners that are implied by the language and so do not prove that there are tests.
 const IMPLIED_RUNNERS: [&str; 4] = ["cargo-test", "nextest", "go-test", "xctest"];
 const LOCK_FILES: [&str; 12] = [
     "Cargo.lock",
@@ -72,7 +72,7 @@ const CI_FILES: [(&str, &str); 4] = [
     ("Jenkinsfile", "jenkins"),
 ];
 
-/// What the manifests of a tree said.
+/// The facts found in the manifests of a tree.
 #[derive(Default)]
 struct Found {
     languages: BTreeSet<&'static str>,
@@ -84,21 +84,21 @@ struct Found {
     test_folder: bool,
 }
 
-/// What a project folder shows.
+/// The result of scanning a project directory.
 pub struct Scan {
     found: Found,
     vcs: Option<&'static str>,
     ci: Option<&'static str>,
 }
 
-/// Reads the fingerprint of the project in `directory` from its manifests, there and four levels below.
+/// Reads the fingerprint of the project in `directory` from its manifests, up to four levels deep.
 #[must_use]
 pub fn project_fingerprint(directory: &Path, reader: &dyn FolderReader) -> Map<String, Value> {
     Scan::of(directory, reader).fingerprint()
 }
 
 impl Scan {
-    /// Looks at the manifests in `directory` and four levels below.
+    /// Scans the manifests in `directory`, up to four levels deep.
     #[must_use]
     pub fn of(directory: &Path, reader: &dyn FolderReader) -> Self {
         let mut found = Found::default();
@@ -106,13 +106,13 @@ impl Scan {
         Self { found, vcs: vcs(directory, reader), ci: ci(directory, reader) }
     }
 
-    /// The test runners of all languages, in fixed order.
+    /// Returns the test runners of all languages, in fixed order.
     #[must_use]
     pub(crate) fn test_runners(&self) -> Vec<String> {
         in_order(&RUNNERS, &self.found.runners).into_iter().map(str::to_owned).collect()
     }
 
-    /// The dict of `project_fingerprint`.
+    /// Returns the dict of `project_fingerprint`.
     #[must_use]
     pub fn fingerprint(&self) -> Map<String, Value> {
         let found = &self.found;
@@ -248,7 +248,7 @@ fn python_stack(manifest: &str, names: &BTreeSet<&str>, found: &mut Found) {
     }
     mark(manifest, &["pytest"], &mut found.runners);
     mark(manifest, &["django", "fastapi"], &mut found.frameworks);
-    // Distribution names are often written with a capital.
+    // Distribution names are often capitalized.
     mark(&manifest.to_lowercase(), &["django", "fastapi"], &mut found.frameworks);
 }
 

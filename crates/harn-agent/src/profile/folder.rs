@@ -1,22 +1,22 @@
-//! What the collector needs of a file system.
+//! The file system interface of the collector.
 
 use std::path::Path;
 
-/// An entry of a folder.
+/// A directory entry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
-    /// File name, without its folder.
+    /// File name without its directory.
     pub name: String,
-    /// Whether it is a folder.
+    /// Whether it is a directory.
     pub is_dir: bool,
 }
 
-/// Reads folders. The host implements it, and with it decides what may be read.
+/// Reads directories. The host implements it and thereby decides what may be read.
 pub trait FolderReader {
-    /// Returns the text of a file; `None` when there is none, it is a folder, or it must not be read.
+    /// Returns the content of a file; `None` if it does not exist, is a directory, or must not be read.
     fn read(&self, file: &Path) -> Option<String>;
 
-    /// Returns the entries of a folder in any order; none when it is no folder or must not be read.
+    /// Returns the entries of a directory in any order; empty if it is not a directory or must not be read.
     fn list(&self, folder: &Path) -> Vec<Entry>;
 }
 

@@ -1,7 +1,7 @@
-//! The project context profile: signals of a project folder as capability-gated fragments.
+//! The project context profile: signals of a project directory as capability-gated fragments.
 //!
 //! [`project_context_profile`] is pure: it takes collected [`Signals`]. [`collect()`] gathers them through a
-//! [`FolderReader`], which the host implements with whatever file access it allows.
+//! [`FolderReader`], which the host implements with the file access that it allows.
 
 mod check;
 pub mod collect;
@@ -25,17 +25,17 @@ use harn_prompt::reduce::SEPARATOR;
 use harn_prompt::value::object;
 use table::{PRESET_CREDENTIALS, PROFILES, Profile};
 
-/// Returns the name of the asset with the body of a profile.
+/// Returns the asset name of a profile's body.
 #[must_use]
 pub(crate) fn profile_asset(id: &str) -> String {
     format!("std/project/prompts/profile_{id}.harn.prompt")
 }
 
-/// Builds the profile of a project: which workflows its signals speak for, their capabilities, skills, tool groups and
-/// presets, and one gated prompt fragment each.
+/// Builds the profile of a project: the workflows that its signals indicate, their capabilities, skills, tool groups
+/// and presets, and one gated prompt fragment each.
 ///
 /// # Errors
-/// When a body does not render.
+/// A body does not render.
 pub fn project_context_profile(
     path: &str,
     signals: &Signals,
@@ -86,7 +86,7 @@ fn owned(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// A profile that the signals speak for.
+/// A profile that the signals match.
 struct Matched<'a> {
     profile: &'a Profile,
     reason: String,
@@ -120,7 +120,7 @@ impl Matched<'_> {
     }
 }
 
-/// An MCP preset that a profile would use, and the credentials it still lacks.
+/// An MCP preset of a profile, and the credentials that are missing for it.
 struct Candidate {
     id: &'static str,
     missing: Vec<&'static str>,
@@ -152,7 +152,7 @@ fn candidates<'a>(profiles: impl Iterator<Item = &'a Profile>, signals: &Signals
     list
 }
 
-/// Compares what the matched bodies cost with what all bodies would; a token is taken as four characters.
+/// Compares the cost of the matched bodies with that of all bodies; a token is estimated as four characters.
 fn token_delta(matched: &[String], all: &[String]) -> Value {
     let size = |bodies: &[String]| {
         let text = bodies.join(SEPARATOR);

@@ -1,4 +1,4 @@
-//! Git remotes: reading `.git/config`, and what of a URL may be shown.
+//! Git remotes: reads `.git/config` and removes secrets from URLs.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use harn_prompt::value::{object, text};
 pub struct Remote {
     /// Name in the Git configuration.
     pub name: Option<String>,
-    /// Host in lower case; `None` for a path.
+    /// Lowercase host; `None` for a path.
     pub host: Option<String>,
     /// `owner/repo`, on GitHub only.
     pub slug: Option<String>,
@@ -21,7 +21,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Reads a URL: `scheme://[user@]host[:port]/path`, `[user@]host:path`, or a path.
+    /// Parses a URL: `scheme://[user@]host[:port]/path`, `[user@]host:path`, or a path.
     #[must_use]
     pub fn from_url(name: Option<&str>, url: &str) -> Self {
         let parts = UrlParts::of(url.trim());
@@ -34,8 +34,8 @@ impl Remote {
         Self { name: name.map(str::to_owned), slug, url: Some(parts.redacted()), host }
     }
 
-    /// Reads a URL, or a dict `{name?, host?, slug?, url?}` whose missing fields follow from its URL. `None` when the
-    /// value says nothing.
+    /// Reads a URL, or a dict `{name?, host?, slug?, url?}` whose missing fields are derived from its URL. `None` if
+    /// all fields are missing.
     #[must_use]
     pub fn from_json(value: &Value) -> Option<Self> {
         if let Some(url) = value.as_str() {
@@ -73,7 +73,7 @@ struct UrlParts<'a> {
     host: Option<&'a str>,
     /// Host with port, as written.
     authority: &'a str,
-    /// What stands between authority and path: `/` or `:`.
+    /// The separator between authority and path: `/` or `:`.
     separator: &'a str,
     path: &'a str,
 }
@@ -87,7 +87,7 @@ impl<'a> UrlParts<'a> {
             let separator = if rest.contains('/') { "/" } else { "" };
             return Self::with_user(scheme, authority, separator, path);
         }
-        // `host:path`; a one-letter host is a drive, and a slash before the colon makes it a path.
+        // `host:path`; a one-letter host is a drive letter, and a slash before the colon makes it a path.
         match url.split_once(':') {
             Some((authority, path)) if authority.len() > 1 && !authority.contains(['/', '\\']) => {
                 Self::with_user("", authority, ":", path)
@@ -108,7 +108,7 @@ impl<'a> UrlParts<'a> {
         Self { scheme, user, host: (!host.is_empty()).then_some(host), authority, separator, path }
     }
 
-    /// Writes the URL without what may be secret. The user `git` of an SSH address is none.
+    /// Returns the URL without parts that may be secret. The user `git` of an SSH address is not secret.
     fn redacted(&self) -> String {
         let user = match self.user {
             None => "",
@@ -128,7 +128,7 @@ fn slug(path: &str) -> Option<String> {
     }
 }
 
-/// Finds the remote of the repository that holds `directory`: `origin`, else the first one.
+/// Finds the remote of the repository that contains `directory`: `origin`, else the first one.
 #[must_use]
 pub(crate) fn find_remote(directory: &Path, reader: &dyn FolderReader) -> Option<Remote> {
     let config = git_config(directory, reader)?;

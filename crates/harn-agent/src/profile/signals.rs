@@ -1,4 +1,4 @@
-//! Signals of a project: what was found or supplied.
+//! Signals of a project, detected or supplied.
 
 use std::collections::BTreeSet;
 
@@ -7,42 +7,42 @@ use harn_value::{Data as Value, data::Map};
 use super::remote::Remote;
 use harn_prompt::value::{flag, object, present};
 
-/// Variables that hold a GitHub credential; only that they are set counts.
+/// Variables that contain a GitHub credential; only their presence is used.
 pub(crate) const CREDENTIAL_VARIABLES: [&str; 3] =
     ["GITHUB_PERSONAL_ACCESS_TOKEN", "GITHUB_TOKEN", "GH_TOKEN"];
 
-/// What is known of a project. Values of credentials never enter.
+/// The known facts about a project. Credential values are never included.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Signals {
-    /// Where the signals come from: `scan`, `provided`, or a name of the caller's.
+    /// The source of the signals: `scan`, `provided`, or a name chosen by the caller.
     pub source: String,
     /// The dict of `project_fingerprint`.
     pub fingerprint: Map<String, Value>,
-    /// All test runners; the fingerprint has only the first.
+    /// All test runners; the fingerprint contains only the first.
     pub test_runners: Vec<String>,
     /// The Git remote.
     pub remote: Option<Remote>,
-    /// Alias names of the credentials at hand.
+    /// Alias names of the available credentials.
     pub credentials: BTreeSet<String>,
 }
 
-/// What the options of `project_context_profile` supply, and what is left to detection.
+/// The signals that the options of `project_context_profile` supply.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Supplied {
     /// A fingerprint that replaces detection.
     pub fingerprint: Option<Map<String, Value>>,
-    /// A remote that replaces detection; `Some(None)` says that there is none.
+    /// A remote that replaces detection; `Some(None)` means that the project has none.
     pub remote: Option<Option<Remote>>,
     /// A name for the source.
     pub source: Option<String>,
     /// Aliases of `credentials`.
     pub credentials: BTreeSet<String>,
-    /// Whether credentials of the environment count.
+    /// Whether credentials in the environment are used.
     pub include_env_credentials: bool,
 }
 
 impl Supplied {
-    /// Reads the options. A dict `signals` replaces detection altogether, `fingerprint` and `remote` only their own part.
+    /// Reads the options. A dict `signals` replaces all detection, `fingerprint` and `remote` only their own part.
     #[must_use]
     pub fn of(options: &Map<String, Value>) -> Self {
         let signals = options.get("signals").and_then(Value::as_object);
@@ -72,7 +72,7 @@ impl Supplied {
         }
     }
 
-    /// Tells whether anything was supplied in place of detection.
+    /// Returns whether anything was supplied in place of detection.
     #[must_use]
     pub fn any(&self) -> bool {
         self.fingerprint.is_some() || self.remote.is_some()
@@ -90,7 +90,7 @@ fn credential_aliases(value: &Value) -> BTreeSet<String> {
     }
 }
 
-/// Returns the alias under which a credential is known: whatever names GitHub is `github`.
+/// Returns the alias of a credential: any name that contains GitHub becomes `github`.
 #[must_use]
 pub(crate) fn credential_alias(name: &str) -> String {
     let lower = name.trim().to_lowercase();
@@ -99,26 +99,26 @@ pub(crate) fn credential_alias(name: &str) -> String {
 }
 
 impl Signals {
-    /// Returns a text field of the fingerprint.
+    /// Returns a string field of the fingerprint.
     #[must_use]
     pub fn text(&self, key: &str) -> Option<&str> {
         harn_prompt::value::text(&self.fingerprint, key)
     }
 
-    /// Returns a list of texts of the fingerprint.
+    /// Returns a list of strings of the fingerprint.
     #[must_use]
     pub fn list(&self, key: &str) -> Vec<&str> {
         let items = self.fingerprint.get(key).and_then(Value::as_array);
         items.into_iter().flatten().filter_map(Value::as_str).collect()
     }
 
-    /// Tells whether the project is written, in part, in `name`.
+    /// Returns whether `name` is one of the project's languages.
     #[must_use]
     pub(crate) fn has_language(&self, name: &str) -> bool {
         self.list("languages").contains(&name) || self.text("primary_language") == Some(name)
     }
 
-    /// Tells whether the project uses the package manager `name`.
+    /// Returns whether the project uses the package manager `name`.
     #[must_use]
     pub(crate) fn has_package_manager(&self, name: &str) -> bool {
         self.list("package_managers").contains(&name) || self.text("package_manager") == Some(name)
@@ -136,7 +136,7 @@ impl Signals {
         ])
     }
 
-    /// Returns the bindings with which profile bodies are rendered: the fields of the fingerprint, and the remote.
+    /// Returns the bindings for profile bodies: the fields of the fingerprint, and the remote.
     #[must_use]
     pub fn bindings(&self) -> Map<String, Value> {
         let mut bindings = Map::new();

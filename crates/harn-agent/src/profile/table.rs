@@ -1,11 +1,11 @@
-//! The six profiles: what each matches, and what it brings.
+//! The six profiles: their conditions and contents.
 
 use super::signals::Signals;
 
 /// A profile of the table.
 pub(super) struct Profile {
     pub(super) id: &'static str,
-    /// Says why the signals speak for the profile; `None` when they do not.
+    /// Returns why the signals match the profile; `None` if they do not.
     pub(super) reason: fn(&Signals) -> Option<String>,
     pub(super) cap: &'static str,
     pub(super) skills: &'static [&'static str],
@@ -13,7 +13,7 @@ pub(super) struct Profile {
     pub(super) mcp_presets: &'static [&'static str],
 }
 
-/// MCP preset, the credential alias it needs, and the variable that is named when it is missing.
+/// MCP presets, with the required credential alias and the variable to name if it is missing.
 pub(super) const PRESET_CREDENTIALS: [(&str, &str, &str); 1] =
     [("github", "github", "GITHUB_PERSONAL_ACCESS_TOKEN")];
 

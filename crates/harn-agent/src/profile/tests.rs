@@ -129,7 +129,7 @@ fn secrets_of_urls_never_appear() {
     assert_eq!(result["signals"]["remote"]["url"], "https://<redacted>@github.com/o/r");
 }
 
-/// Renders the names of tools that a body is given.
+/// Renders the tool names in the bindings of a body.
 fn tools(name: &str, bindings: &Map<String, Value>) -> Result<String, ProseError> {
     let id = profile_asset("").replace(".harn.prompt", "");
     let id = name.strip_prefix(&id).unwrap().replace(".harn.prompt", "");

@@ -1,22 +1,22 @@
-//! `tool_define`: the checks that a new entry must pass.
+//! `tool_define`: validates and adds entries.
 
 use harn_llm::tools::SCHEMA_KEYS;
 use harn_value::{Dict, Value};
 
 use super::{Result, fail, name_of, with_items};
 
-/// The backends that can run a tool.
+/// The backends that can execute a tool.
 const EXECUTORS: [&str; 4] = ["harn", "host_bridge", "mcp_server", "provider_native"];
 
-/// Tools that the runtime runs itself when a registry names them without a handler.
+/// Tools that the runtime executes itself if a registry names them without a handler.
 pub(crate) const RUNTIME_TOOLS: [&str; 4] = ["read_file", "list_directory", "emit_plan", "update_plan"];
 
-/// Adds a tool; an entry of the same name is removed and the new one stands last.
+/// Adds a tool at the end; an existing entry with the same name is removed.
 ///
 /// `args` are the arguments of `tool_define`: registry, name, description, config.
 ///
 /// # Errors
-/// `tool_define: …`, one text for each way to be wrong.
+/// `tool_define: …`, with a separate message for each kind of invalid argument.
 pub fn define(args: &[Value]) -> Result<Value> {
     let [registry, name, description, config, ..] = args else {
         return fail("tool_define: requires registry, name, description, and config dict");
@@ -54,7 +54,7 @@ fn entry(name: &str, description: &str, config: &Dict) -> Result<Value> {
     }
     out.insert("name", name);
     out.insert("description", description);
-    // Where `parameters` is missing, definitions that were written for a provider or a server say it in its words.
+    // Definitions in the format of a provider or an MCP server use other keys for `parameters`.
     let parameters = SCHEMA_KEYS.iter().find_map(|key| config.get_str(key).filter(|p| !p.is_nil()));
     out.insert("parameters", parameters.cloned().unwrap_or_else(|| Dict::new().into()));
     if let Some(handler) = handler {
@@ -69,7 +69,8 @@ fn entry(name: &str, description: &str, config: &Dict) -> Result<Value> {
     Ok(out.into())
 }
 
-/// The executor of a tool: as declared, or `harn` when there is a handler. `None`: the host dispatches it.
+/// Returns the executor of a tool: the declared one, or `harn` if there is a handler. `None` means that the host
+/// dispatches it.
 fn executor(name: &str, config: &Dict, has_handler: bool) -> Result<Option<&'static str>> {
     let declared = config.get_str("executor").filter(|e| !e.is_nil());
     let Some(declared) = declared else {

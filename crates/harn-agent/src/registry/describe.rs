@@ -1,4 +1,4 @@
-//! Registries as text and as schemas.
+//! Renders registries as text and as schemas.
 
 use harn_value::Data as Json;
 use harn_value::{Dict, Value, json};
@@ -8,7 +8,7 @@ use super::{Result, fail, name_of, text_of};
 /// Returns the plain listing of `tool_describe`.
 ///
 /// # Errors
-/// The argument is no registry.
+/// The argument is not a registry.
 pub fn describe(registry: &Value) -> Result<String> {
     if registry.as_dict().is_none() {
         return fail("tool_describe: requires a tool registry");
@@ -27,12 +27,12 @@ pub fn describe(registry: &Value) -> Result<String> {
     Ok(format!("Available tools:\n{body}"))
 }
 
-/// A tool as the listings show it.
+/// A tool in a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// Its description.
     pub description: String,
     /// `name: type` pairs, sorted and joined by commas.
     pub parameters: String,
@@ -40,10 +40,10 @@ pub struct Listed {
     pub returns: Option<String>,
 }
 
-/// Returns the tools of a registry sorted by name, in the words of the listings.
+/// Returns the tools of a registry for listings, sorted by name.
 ///
 /// # Errors
-/// The argument is no registry.
+/// The argument is not a registry.
 pub fn listing(function: &str, registry: &Value) -> Result<Vec<Listed>> {
     let mut tools: Vec<Listed> = super::entries(function, registry)?
         .iter()
@@ -62,7 +62,7 @@ fn part(entry: &Value, key: &str) -> Option<Value> {
     entry.as_dict()?.get_str(key).filter(|v| !v.is_nil()).cloned()
 }
 
-/// `key: value` pairs of a dict; a reference as `$ref(NAME)`; anything else in printed form.
+/// Formats a dict as `key: value` pairs, a reference as `$ref(NAME)`, and any other value in printed form.
 fn pairs(schema: &Value) -> String {
     let Some(dict) = schema.as_dict() else { return schema.to_string() };
     if let Some(target) = dict.get_str("$ref") {
@@ -75,7 +75,7 @@ fn pairs(schema: &Value) -> String {
 /// Returns the schema document of `tool_schema`.
 ///
 /// # Errors
-/// The argument is no registry.
+/// The argument is not a registry.
 pub fn schema(registry: &Value, components: Option<&Value>) -> Result<Value> {
     if let Some(wrong) = components.filter(|components| components.as_dict().is_none()) {
         return super::fail(format!("tool_schema: components must be a dict, got {}", wrong.type_name()));
@@ -113,7 +113,7 @@ fn input_schema(parameters: Option<&Value>, components: Option<&Value>) -> Value
         let mut schema = property(declared, components);
         let flag = declared.as_dict().and_then(|d| d.get_str("required").and_then(Value::as_bool));
         let has_default = declared.as_dict().is_some_and(|d| d.get_str("default").is_some());
-        // The flag is about the parameter; in JSON Schema, `required` is a list of an object's keys.
+        // The flag belongs to the parameter; in JSON Schema, `required` is a list of an object's keys.
         if flag.is_some()
             && let Some(dict) = schema.as_dict_mut()
         {
@@ -128,7 +128,7 @@ fn input_schema(parameters: Option<&Value>, components: Option<&Value>) -> Value
     if !required.is_empty() {
         out.insert("required", required);
     }
-    // References of a recursive type are looked up at the root.
+    // References of a recursive type are resolved at the root.
     let out = Value::from(out);
     match json::to_data(&out) {
         Ok(data) => {
@@ -158,7 +158,7 @@ fn property(declared: &Value, components: Option<&Value>) -> Value {
     })
 }
 
-/// Returns the JSON values between `<tool_call>` tags; bodies that are no JSON are skipped.
+/// Returns the JSON values between `<tool_call>` tags; skips bodies that are not valid JSON.
 pub fn parse_calls(text: &str) -> Vec<Value> {
     let mut out = Vec::new();
     let mut rest = text;
@@ -170,7 +170,7 @@ pub fn parse_calls(text: &str) -> Vec<Value> {
     out
 }
 
-/// Returns a result in the tag that `tool_parse_call`'s models know.
+/// Formats a result in the tag that corresponds to the calls of `tool_parse_call`.
 pub fn format_result(name: &str, result: &str) -> String {
     let (name, result) = (Json::from(name), Json::from(result));
     format!("<tool_result>{{\"name\": {name}, \"result\": {result}}}</tool_result>")

@@ -1,5 +1,5 @@
-//! Tool registries: plain dicts `{_type: "tool_registry", tools: [entry, …]}` that no function changes
-//! in place. `define.rs` checks new entries, `describe.rs` shows registries to models and programs.
+//! Tool registries: plain dicts `{_type: "tool_registry", tools: [entry, …]}` that no function changes in place.
+//! `define.rs` validates new entries, `describe.rs` renders registries for models and programs.
 
 mod define;
 mod describe;
@@ -10,7 +10,7 @@ pub(crate) use define::RUNTIME_TOOLS;
 pub use define::define;
 pub use describe::{describe, format_result, listing, parse_calls, schema};
 
-/// The text a script catches when a registry function is used wrongly.
+/// The error of a misused registry function, as a script catches it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct RegistryError(pub String);
@@ -24,7 +24,7 @@ pub(crate) fn fail<T>(text: impl Into<String>) -> Result<T> {
 
 pub(crate) const TYPE: &str = "tool_registry";
 
-/// Makes a dict of this type with `items` under `key`.
+/// Creates a dict of this type with `items` under `key`.
 pub(crate) fn tagged(type_name: &str, key: &str, items: Vec<Value>) -> Value {
     let mut dict = Dict::new();
     dict.insert("_type", type_name);
@@ -32,25 +32,25 @@ pub(crate) fn tagged(type_name: &str, key: &str, items: Vec<Value>) -> Value {
     dict.into()
 }
 
-/// Whether a dict carries this `_type`.
+/// Returns whether a dict has this `_type`.
 pub(crate) fn is_tagged(value: &Value, type_name: &str) -> bool {
     let tag = value.as_dict().and_then(|d| d.get_str("_type"));
     tag.and_then(Value::as_str).is_some_and(|t| t.as_str() == type_name)
 }
 
-/// Replaces the items of a registry and keeps its other keys.
+/// Replaces the items of a registry; its other keys are unchanged.
 pub(crate) fn with_items(registry: &Value, key: &str, items: Vec<Value>) -> Value {
     let mut dict = registry.as_dict().map(|d| (**d).clone()).unwrap_or_default();
     dict.insert(key, items);
     dict.into()
 }
 
-/// The text under `key` of an entry.
+/// Returns the string under `key` of an entry.
 pub(crate) fn text_of(entry: &Value, key: &str) -> Option<String> {
     entry.as_dict()?.get_str(key)?.as_str().map(|s| s.to_string())
 }
 
-/// Makes an empty registry.
+/// Creates an empty registry.
 pub fn empty() -> Value {
     tagged(TYPE, "tools", Vec::new())
 }
@@ -68,7 +68,7 @@ pub fn entries(function: &str, registry: &Value) -> Result<Ref<List>> {
     }
 }
 
-/// Whether a value is a tool registry.
+/// Returns whether a value is a tool registry.
 pub fn is_registry(value: &Value) -> bool {
     is_tagged(value, TYPE)
 }
@@ -78,7 +78,7 @@ pub fn name_of(entry: &Value) -> Option<String> {
     text_of(entry, "name")
 }
 
-/// Returns an entry without its handler, as it is shown to programs.
+/// Returns an entry without its handler, as programs see it.
 pub fn public_entry(entry: &Value) -> Value {
     let mut dict = entry.as_dict().map(|d| (**d).clone()).unwrap_or_default();
     dict.remove("handler");
@@ -88,13 +88,13 @@ pub fn public_entry(entry: &Value) -> Value {
 /// Finds an entry by name.
 ///
 /// # Errors
-/// The first argument is no registry.
+/// The first argument is not a registry.
 pub fn find(function: &str, registry: &Value, name: &str) -> Result<Option<Value>> {
     let entries = entries(function, registry)?;
     Ok(entries.iter().find(|e| name_of(e).as_deref() == Some(name)).cloned())
 }
 
-/// Keeps the entries with these names, in registry order.
+/// Retains the entries with these names, in registry order.
 ///
 /// # Errors
 /// The arguments have other types.
@@ -111,10 +111,10 @@ pub fn select(registry: &Value, names: &Value) -> Result<Value> {
     Ok(with_items(registry, "tools", kept.collect()))
 }
 
-/// Drops the entry with this name.
+/// Removes the entry with this name.
 ///
 /// # Errors
-/// The first argument is no registry.
+/// The first argument is not a registry.
 pub fn remove(registry: &Value, name: &str) -> Result<Value> {
     if registry.as_dict().is_none() {
         return fail("tool_remove: first argument must be a tool registry");

@@ -1,28 +1,28 @@
-//! Questions to people, each answered once.
+//! Approval requests, each answered once.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use harn_value::{Data as Value, json};
 
-/// What somebody says to a request.
+/// The outcome of an approval request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It may happen.
+    /// Approved.
     Approve,
-    /// It may not.
+    /// Rejected.
     Reject,
-    /// It may not in this form.
+    /// Rejected in this form; a revision is requested.
     Revise,
 }
 
 impl Outcome {
-    /// Finds an outcome by its word.
+    /// Finds an outcome by its name.
     #[must_use]
     pub fn named(word: &str) -> Option<Self> {
         [Self::Approve, Self::Reject, Self::Revise].into_iter().find(|outcome| outcome.as_str() == word)
     }
 
-    /// Returns the word.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -33,14 +33,14 @@ impl Outcome {
     }
 }
 
-/// An answer.
+/// The answer to a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// What was said.
+    /// The outcome.
     pub outcome: Outcome,
-    /// In words.
+    /// A comment on the outcome.
     pub feedback: Option<String>,
-    /// What of a plan may stay.
+    /// The part of a plan that may remain.
     pub partial: Option<Value>,
 }
 
@@ -59,28 +59,28 @@ impl Decision {
         data
     }
 
-    /// Returns why it was not approved.
+    /// Returns the reason for a rejection.
     #[must_use]
     pub fn reason(&self) -> &str {
         self.feedback.as_deref().filter(|text| !text.trim().is_empty()).unwrap_or("Approval rejected")
     }
 }
 
-/// Why an answer is refused.
+/// Why an answer is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
-    /// There is no such request.
+    /// The request does not exist.
     #[error("approval not found: {0}")]
     NotFound(String),
-    /// Somebody was faster, or the run was cancelled.
+    /// The request was already answered, or its run was cancelled.
     #[error("approval already resolved: {0}")]
     Resolved(String),
-    /// Not one of the three words.
+    /// The outcome is not one of the three names.
     #[error("respond_to_approval: outcome must be \"approve\", \"reject\" or \"revise\", got \"{0}\"")]
     Outcome(String),
 }
 
-/// Ids that are remembered after their answer.
+/// Maximum number of resolved ids that are retained.
 const REMEMBERED: usize = 10_000;
 
 enum State {
@@ -89,11 +89,11 @@ enum State {
     Resolved,
 }
 
-/// The requests of a runtime.
+/// The approval requests of a runtime.
 #[derive(Default)]
 pub struct Approvals {
     states: BTreeMap<String, State>,
-    /// Ids that are done with, the oldest first.
+    /// Resolved ids, oldest first.
     resolved: VecDeque<String>,
 }
 
@@ -106,7 +106,7 @@ impl Approvals {
     /// Answers a request.
     ///
     /// # Errors
-    /// There is none of that id, or it was answered before.
+    /// No request has this id, or it was already answered.
     pub fn answer(&mut self, id: &str, decision: Decision) -> Result<(), AnswerError> {
         match self.states.get_mut(id) {
             None => Err(AnswerError::NotFound(id.to_owned())),
@@ -118,7 +118,7 @@ impl Approvals {
         }
     }
 
-    /// Takes the answer to a request, once.
+    /// Takes the answer to a request; returns it only once.
     pub fn take(&mut self, id: &str) -> Option<Decision> {
         let state = self.states.get_mut(id)?;
         match std::mem::replace(state, State::Resolved) {
@@ -133,7 +133,7 @@ impl Approvals {
         }
     }
 
-    /// Closes what a run that is over has asked and nobody answered.
+    /// Closes the unanswered requests of a run that has ended.
     pub fn cancel_run(&mut self, run: &str) {
         let of_run = |state: &State| matches!(state, State::Pending { run: asked } if asked == run);
         let ids: Vec<String> =
@@ -144,19 +144,19 @@ impl Approvals {
         }
     }
 
-    /// Returns whether there is a request of this id, answered or not.
+    /// Returns whether there is a request with this id, answered or not.
     #[must_use]
     pub fn is_known(&self, id: &str) -> bool {
         self.states.contains_key(id)
     }
 
-    /// Tells whether a request waits.
+    /// Returns whether a request is pending.
     #[must_use]
     pub fn is_pending(&self, id: &str) -> bool {
         matches!(self.states.get(id), Some(State::Pending { .. }))
     }
 
-    /// Returns how many requests wait.
+    /// Returns the number of pending requests.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.states.values().filter(|state| matches!(state, State::Pending { .. })).count()

@@ -1,5 +1,5 @@
-//! A runtime spec and what the host brings, put together: the tools of each agent, in order, with who runs them and the
-//! rule by which people are asked. Everything that does not fit is found here, before anything runs.
+//! Combines a runtime spec with the host's bindings: the tools of each agent, in order, with their implementation and
+//! approval rule. All inconsistencies are reported here, before anything runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,18 +12,18 @@ use crate::harness::{
     AgentSpec, Approval, ModelSpec, Role, RuntimeSpec, Subject, ToolSpec, ToolkitDescriptions, ToolkitSpec,
 };
 
-/// Why a runtime cannot be made.
+/// Why a runtime cannot be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CreateError {
-    /// Nobody runs a tool.
+    /// A tool has no handler.
     #[error("tool binding '{binding}' for agent '{agent}' has no handler")]
     NoHandler {
-        /// The id that was looked for.
+        /// The binding id.
         binding: String,
         /// The agent.
         agent: String,
     },
-    /// Nobody decides a dynamic rule.
+    /// A dynamic rule has no predicate.
     #[error("dynamic approval predicate '{0}' is not registered")]
     NoPredicate(String),
     /// An approval rule names a tool that its agent does not have.
@@ -33,16 +33,16 @@ pub enum CreateError {
         tool: String,
         /// The agent.
         agent: String,
-        /// The nearest tool, or all of them.
+        /// The most similar tool, or all of them.
         fix: String,
     },
-    /// There is no such toolkit.
+    /// The toolkit does not exist.
     #[error("unknown toolkit id: {0}")]
     UnknownToolkit(String),
-    /// A toolkit is narrowed to a tool that it does not have.
+    /// The config of a toolkit names a tool that the toolkit does not have.
     #[error("toolkit '{0}' has no tool named '{1}'")]
     NoSuchTool(String, String),
-    /// A toolkit is narrowed to a tool that is not for the role of an agent.
+    /// The config of a toolkit names a tool that is not available to the role of an agent.
     #[error("tool '{tool}' from toolkit '{toolkit}' is not available for {role} agents")]
     NotForRole {
         /// The tool.
@@ -52,10 +52,10 @@ pub enum CreateError {
         /// The agent's role.
         role: &'static str,
     },
-    /// The config of a toolkit cannot be read.
+    /// The config of a toolkit is malformed.
     #[error("toolkit '{0}' config is malformed: {1}")]
     ToolkitConfig(String, String),
-    /// Two tools of an agent have one name.
+    /// Two tools of an agent have the same name.
     #[error("duplicate tool '{tool}' for agent '{agent}'")]
     DuplicateTool {
         /// The name.
@@ -63,7 +63,7 @@ pub enum CreateError {
         /// The agent.
         agent: String,
     },
-    /// A tool of the catalog without the closure that answers.
+    /// A catalog tool has no closure.
     #[error("toolkit 'catalog' tool '{0}' has no closure in data_environment")]
     NoClosure(String),
     /// Providers are declared, but not this one.
@@ -78,34 +78,34 @@ pub enum CreateError {
         /// Its model.
         model: String,
     },
-    /// The schema of a plan or reference makes no sense.
+    /// The schema of a plan or reference is invalid.
     #[error("schema compilation failed for spec '{0}': {1}")]
     Schema(String, String),
 }
 
-/// Who answers a call.
+/// What executes a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Backing {
     /// The handler of this binding.
     Host(String),
-    /// The closure of the tool's name in `data_environment`.
+    /// The closure with the tool's name in `data_environment`.
     Catalog,
     /// The runtime itself.
     Runtime,
 }
 
-/// A tool as an agent has it.
+/// A tool of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BoundTool {
-    /// The name that the model calls.
+    /// The name for the model.
     pub name: String,
-    /// What it does.
+    /// Its description.
     pub description: String,
     /// JSON Schema of its arguments.
     pub input_schema: Value,
-    /// Who answers.
+    /// What executes it.
     pub backing: Backing,
-    /// When people are asked.
+    /// When approval is required.
     pub rule: Approval,
 }
 
@@ -116,13 +116,13 @@ pub struct BoundAgent {
     pub spec: AgentSpec,
     /// Its provider.
     pub provider: String,
-    /// Its tools, each name once.
+    /// Its tools, with unique names.
     pub tools: Vec<BoundTool>,
-    /// When people are asked before it carries out a plan.
+    /// When approval is required to execute a plan.
     pub plan_rule: Approval,
 }
 
-/// What the host brings.
+/// The host's bindings.
 pub struct Facts<'a> {
     /// Bindings with a handler.
     pub handlers: &'a BTreeSet<String>,
@@ -130,16 +130,16 @@ pub struct Facts<'a> {
     pub predicates: &'a BTreeSet<String>,
     /// Tools of the catalog with a closure.
     pub catalog: &'a BTreeSet<String>,
-    /// Tools that came beside the spec.
+    /// Tools that were passed in addition to the spec.
     pub tools: &'a [ToolSpec],
-    /// The provider of a model.
+    /// Returns the provider of a model.
     pub provider_of: &'a dyn Fn(&ModelSpec) -> String,
 }
 
-/// Puts agents and tools together.
+/// Combines agents and tools.
 ///
 /// # Errors
-/// The first thing that does not fit.
+/// The first inconsistency.
 pub fn assemble(
     spec: &RuntimeSpec,
     facts: &Facts<'_>,
@@ -173,7 +173,7 @@ pub fn assemble(
     Ok(agents)
 }
 
-/// Rejects an approval rule for a tool that the agent does not have: it would protect nothing.
+/// Rejects an approval rule for a tool that the agent does not have, because it would protect nothing.
 fn check_rules(spec: &RuntimeSpec, agent: &AgentSpec, tools: &[BoundTool]) -> Result<(), CreateError> {
     let mut rules = spec.approval_overrides.tools.get(&agent.name).into_iter().flat_map(BTreeMap::keys);
     let Some(unknown) = rules.find(|rule| tools.iter().all(|tool| tool.name != **rule)) else {
@@ -194,7 +194,7 @@ fn registered(rule: &Approval, facts: &Facts<'_>) -> Result<Approval, CreateErro
     }
 }
 
-/// Schemas are compiled here, so that a plan is not refused for the schema's fault later.
+/// Compiles the schemas early, so that an invalid schema is not reported as an invalid plan later.
 fn check_schemas(spec: &RuntimeSpec) -> Result<(), CreateError> {
     let plans = spec.plans.iter().map(|plan| (&plan.name, &plan.schema));
     let references = spec.references.iter().map(|reference| (&reference.name, &reference.schema));
@@ -206,7 +206,7 @@ fn check_schemas(spec: &RuntimeSpec) -> Result<(), CreateError> {
     Ok(())
 }
 
-/// Checks that a toolkit exists and that what it is narrowed to exists.
+/// Checks that a toolkit exists and has the tools that its config names.
 fn check_toolkit(toolkit: &ToolkitSpec) -> Result<(), CreateError> {
     let malformed = |why: &str| CreateError::ToolkitConfig(toolkit.id.clone(), why.to_owned());
     let own = !toolkit.tools.is_empty();
@@ -236,7 +236,7 @@ fn check_toolkit(toolkit: &ToolkitSpec) -> Result<(), CreateError> {
     Ok(())
 }
 
-/// The tools of a built-in toolkit for whatever role.
+/// Returns the tools of a built-in toolkit for any role.
 fn all_tools(id: &str) -> Option<Vec<&'static str>> {
     let mut tools = built_in_tools(id, Role::Planner)?;
     for tool in built_in_tools(id, Role::Executor)? {
@@ -247,7 +247,7 @@ fn all_tools(id: &str) -> Option<Vec<&'static str>> {
     Some(tools)
 }
 
-/// The tools that belong to no agent and no toolkit: they are for all agents.
+/// Returns the tools that belong to no agent and no toolkit, and so to all agents.
 fn tools_for_all<'a>(spec: &'a RuntimeSpec, facts: &Facts<'a>) -> Vec<&'a ToolSpec> {
     let of_agents = spec.agents.iter().flat_map(|agent| &agent.tools);
     let of_toolkits = spec.toolkits.iter().flat_map(|toolkit| &toolkit.tools);
@@ -316,7 +316,7 @@ fn tools_of(
     Ok(list.tools)
 }
 
-/// The tools of one agent while they are collected.
+/// Collects the tools of an agent.
 struct List<'a> {
     spec: &'a RuntimeSpec,
     agent: &'a AgentSpec,
@@ -339,7 +339,7 @@ impl List<'_> {
         backing: Backing,
         descriptions: &ToolkitDescriptions,
     ) -> Result<(), CreateError> {
-        // The plan itself is asked about, not the call that executes it.
+        // Approval is required for the plan itself, not for the call that executes it.
         let rule = self.rule(name, (name == "executePlan").then_some(&Approval::Never))?;
         self.tools.push(BoundTool {
             name: name.to_owned(),

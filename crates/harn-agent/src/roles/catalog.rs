@@ -1,11 +1,11 @@
-//! What the tools of the runtime take, and the guard in front of queries.
+//! The argument schemas of the runtime's tools, and the check of SQL queries.
 
 use harn_value::{Data as Value, json};
 
-/// What `execute_query` answers to anything but a single query.
+/// The reply of `execute_query` to anything other than a single query.
 pub const ONLY_QUERIES: &str = "execute_query: only a single SELECT or WITH statement is allowed";
 
-/// Returns the schema of the arguments of a tool of the runtime.
+/// Returns the argument schema of a runtime tool.
 #[must_use]
 pub fn input_schema(tool: &str) -> Value {
     let text = || json!({"type": "string"});
@@ -52,8 +52,8 @@ pub fn input_schema(tool: &str) -> Value {
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }
 
-/// Tells whether a text is one statement that only reads: `SELECT …` or `WITH … SELECT …`. What cannot be told for every
-/// dialect counts as no.
+/// Returns whether SQL is a single read-only statement: `SELECT …` or `WITH … SELECT …`. Anything that is ambiguous
+/// between dialects is rejected.
 #[must_use]
 pub fn is_single_query(sql: &str) -> bool {
     let Some(tokens) = tokens(sql) else { return false };
@@ -69,7 +69,7 @@ pub fn is_single_query(sql: &str) -> bool {
     if !word(first, &["select", "with"]) {
         return false;
     }
-    // A statement that writes may stand behind WITH, or in its parentheses.
+    // A statement that writes may follow WITH, or be in its parentheses.
     let writes =
         ["insert", "update", "delete", "merge", "replace", "drop", "alter", "create", "truncate", "call"];
     let begins = |pair: &[Token]| matches!(pair[0], Token::Sign('(' | ')')) && word(&pair[1], &writes);
@@ -83,12 +83,12 @@ pub fn is_single_query(sql: &str) -> bool {
 enum Token {
     Word(String),
     Sign(char),
-    /// A string or a quoted name.
+    /// A string or a quoted identifier.
     Quoted,
 }
 
-/// The tokens of a text without its comments; `None` when a quote or comment has no end, or means different things in
-/// different dialects.
+/// Returns the tokens of SQL without its comments; `None` if a quote or comment is unterminated, or is ambiguous
+/// between dialects.
 fn tokens(sql: &str) -> Option<Vec<Token>> {
     let mut found = Vec::new();
     let mut rest = sql;
@@ -96,7 +96,7 @@ fn tokens(sql: &str) -> Option<Vec<Token>> {
         if rest.starts_with("--") {
             let (comment, after) = rest[2..].split_once('\n').unwrap_or((&rest[2..], ""));
             let comment = comment.strip_suffix('\r').unwrap_or(comment);
-            // Some servers end the comment at a lone CR, and some see two minus signs where no space follows.
+            // Some servers end the comment at a lone CR, and some parse `--` as two minus signs if no space follows.
             if comment.contains('\r') || comment.starts_with(|c: char| !c.is_whitespace()) {
                 return None;
             }
@@ -104,7 +104,7 @@ fn tokens(sql: &str) -> Option<Vec<Token>> {
         } else if rest.starts_with("/*") {
             let inner = &rest[2..];
             let (comment, after) = inner.split_once("*/")?;
-            // `/*!` is run by some servers; nested comments end in different places.
+            // Some servers execute `/*!` comments, and nested comments end in different places.
             if comment.starts_with('!') || comment.contains("/*") {
                 return None;
             }

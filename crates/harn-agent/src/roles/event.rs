@@ -3,23 +3,23 @@
 use harn_prompt::value::object;
 use harn_value::{Data as Value, json};
 
-/// Tokens that were used.
+/// Token usage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Of what was asked.
+    /// Tokens of the prompts.
     pub prompt: i64,
-    /// Of what was answered.
+    /// Tokens of the completions.
     pub completion: i64,
 }
 
 impl Usage {
-    /// Adds what another call used.
+    /// Adds the usage of another call.
     pub fn add(&mut self, other: Usage) {
         self.prompt = self.prompt.saturating_add(other.prompt);
         self.completion = self.completion.saturating_add(other.completion);
     }
 
-    /// Reads `{promptTokens, completionTokens}`; what is missing is 0.
+    /// Reads `{promptTokens, completionTokens}`; missing numbers are 0.
     #[must_use]
     pub fn read(value: &Value) -> Usage {
         let number = |key: &str| value[key].as_i64().unwrap_or(0).max(0);
@@ -37,25 +37,25 @@ impl Usage {
     }
 }
 
-/// A step begins.
+/// Creates the event of a step that starts.
 #[must_use]
 pub fn step_start() -> Value {
     json!({"type": "step-start"})
 }
 
-/// More text for people.
+/// Creates an event with more user-visible text.
 #[must_use]
 pub fn text(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-/// More of the model's reasoning.
+/// Creates an event with more of the model's reasoning.
 #[must_use]
 pub fn reasoning(text: &str) -> Value {
     json!({"type": "reasoning", "text": text})
 }
 
-/// A call of a tool; with a result once it is there.
+/// Creates the event of a tool call, with its result if available.
 #[must_use]
 pub fn tool_invocation(id: &str, tool: &str, args: &Value, result: Option<&Value>) -> Value {
     let mut event = json!({
@@ -68,25 +68,25 @@ pub fn tool_invocation(id: &str, tool: &str, args: &Value, result: Option<&Value
     event
 }
 
-/// An agent begins (`call`) or is done (`result`).
+/// Creates the event of an agent that starts (`call`) or has finished (`result`).
 #[must_use]
 pub fn tool_agent(agent: &str, id: &str, state: &str) -> Value {
     json!({"type": "tool-agent", "agentName": agent, "toolInvocationId": id, "state": state})
 }
 
-/// An event whose content is its `data`.
+/// Creates an event whose content is its `data`.
 #[must_use]
 pub fn with_data(kind: &str, data: Value) -> Value {
     json!({"type": kind, "data": data})
 }
 
-/// The end of a run.
+/// Creates the event at the end of a run.
 #[must_use]
 pub fn finish(reason: &str, usage: Usage) -> Value {
     json!({"type": "finish", "finishReason": reason, "usage": usage.to_json()})
 }
 
-/// The end of a run that failed.
+/// Creates the event at the end of a failed run.
 #[must_use]
 pub fn error(message: &str, code: Option<&str>) -> Value {
     let mut error = json!({"message": message});
@@ -96,7 +96,7 @@ pub fn error(message: &str, code: Option<&str>) -> Value {
     json!({"type": "error", "error": error})
 }
 
-/// The finish reason for the stop reason of a model call.
+/// Converts the stop reason of a model call to a finish reason.
 #[must_use]
 pub fn finish_reason(stop_reason: &str) -> &str {
     match stop_reason {

@@ -1,8 +1,8 @@
-//! What the role runtime decides, without I/O: which tools each agent has and who must be asked, the states of plans,
-//! approvals and references, what scripts of tests mean, and which events may follow each other.
+//! The decisions of the role runtime, without I/O: the tools of each agent and their approval rules, the states of
+//! plans, approvals and references, scripted prompts of tests, and the order of events.
 //!
-//! The specs themselves are in [`crate::harness`]. Read [`assembly`] first: it puts a spec and what the host brings
-//! together. Whoever drives this gives the time, the ids and the stores.
+//! The specs themselves are in [`crate::harness`]. Read [`assembly`] first: it combines a spec with the host's
+//! bindings. The driver supplies the time, the ids and the stores.
 
 pub mod approvals;
 pub mod assembly;

@@ -1,10 +1,10 @@
-//! Which events may follow each other. Tests hold runs against this.
+//! The valid order of events. Tests check runs against it.
 
 use std::collections::BTreeMap;
 
 use harn_value::Data as Value;
 
-/// Returns what is wrong with the order of the events of a finished run; empty when nothing is.
+/// Returns the violations of the event order in a finished run; empty if the order is valid.
 #[must_use]
 pub fn violations(events: &[Value]) -> Vec<String> {
     let mut found = Vec::new();

@@ -1,29 +1,29 @@
-//! Plans: what of a planner's output is kept, and the states that a plan goes through.
+//! Plans: how they are created from a planner's output, and their state transitions.
 
 use harn_prompt::value::object;
 use harn_value::{Data as Value, data::Map};
 
 use crate::harness::PlanSpec;
 
-/// Where a plan stands.
+/// The status of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Written, not approved.
+    /// Not approved yet.
     Draft,
-    /// May be carried out.
+    /// May be executed.
     Approved,
-    /// Is being carried out, or was when the process ended.
+    /// Is being executed, or was when the process ended.
     Executing,
-    /// Was carried out.
+    /// Was executed.
     Executed,
-    /// Could not be carried out.
+    /// Failed to execute.
     Failed,
 }
 
 impl Status {
     const ALL: [Self; 5] = [Self::Draft, Self::Approved, Self::Executing, Self::Executed, Self::Failed];
 
-    /// Returns the word.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -39,65 +39,65 @@ impl Status {
         Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
 
-    /// Tells whether nothing follows.
+    /// Returns whether the status is final.
     #[must_use]
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Executed | Self::Failed)
     }
 }
 
-/// What is wrong with a plan or with what is asked of it.
+/// An error of a plan or of an operation on it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// No spec of that name.
+    /// No spec has this name.
     #[error("unknown plan spec: {0}")]
     UnknownSpec(String),
-    /// The body does not fit.
+    /// The body does not match the schema.
     #[error("schema validation failed for spec '{0}': [{1}]")]
     Schema(String, String),
-    /// There are no actions.
+    /// The actions are missing.
     #[error("planner output for spec '{0}' is missing the required `actions` field")]
     NoActions(String),
-    /// The actions are no list.
+    /// The actions are not a list.
     #[error("`actions` for spec '{0}' must be a JSON array")]
     ActionsType(String),
     /// The list is empty.
     #[error("planner output for spec '{0}' produced an empty action sequence")]
     EmptyActions(String),
-    /// An action is no action.
+    /// An action is malformed.
     #[error("action #{1} for spec '{0}' failed to decode: {2}")]
     Action(String, usize, String),
-    /// No plan of that id.
+    /// No plan has this id.
     #[error("plan not found: {0}")]
     NotFound(String),
-    /// A plan that is no draft any more is not written over.
+    /// A plan that is not a draft cannot be overwritten.
     #[error("plan already exists: {0}")]
     Exists(String),
-    /// The plan is in another state.
+    /// The plan is in another status.
     #[error("plan transition error: invalid transition: expected {expected}, got {got}")]
     Transition {
-        /// The state that the move needs.
+        /// The status that the transition requires.
         expected: &'static str,
-        /// The state that it is in.
+        /// The current status.
         got: &'static str,
     },
-    /// Nothing follows the state that the plan is in.
+    /// The status of the plan is final.
     #[error("plan is in terminal state: {0}")]
     Terminal(&'static str),
-    /// A stored plan that cannot be read.
+    /// A stored plan is malformed.
     #[error("stored plan '{0}' cannot be read")]
     Unreadable(String),
 }
 
-/// A plan as it is stored and shown.
+/// A plan in its stored form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan(Map<String, Value>);
 
 impl Plan {
-    /// Makes a draft of a planner's output.
+    /// Creates a draft from a planner's output.
     ///
     /// # Errors
-    /// The body does not fit the schema of its spec, or its actions cannot be read.
+    /// The body does not match the schema of its spec, or its actions are malformed.
     pub fn draft(spec: &PlanSpec, id: &str, owner: &str, body: &Value, now: &str) -> Result<Plan, PlanError> {
         let name = || spec.name.clone();
         let errors = harn_schema::errors(&spec.schema, body);
@@ -142,7 +142,7 @@ impl Plan {
     /// Reads a stored plan.
     ///
     /// # Errors
-    /// It is none.
+    /// The value is not a valid plan.
     pub fn of(id: &str, stored: Value) -> Result<Plan, PlanError> {
         match stored {
             Value::Object(map)
@@ -160,7 +160,7 @@ impl Plan {
         Value::Object(self.0.clone())
     }
 
-    /// Returns where it stands.
+    /// Returns its status.
     #[must_use]
     pub fn status(&self) -> Status {
         self.0.get("status").and_then(Value::as_str).and_then(Status::named).unwrap_or(Status::Failed)
@@ -172,7 +172,7 @@ impl Plan {
         self.0.get("actions").and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns what its actions refer to, `(kind, id)`, each once, in order.
+    /// Returns the references in its actions as unique `(kind, id)` pairs, in order.
     #[must_use]
     pub fn references(&self) -> Vec<(String, String)> {
         let mut found = Vec::new();
@@ -186,18 +186,18 @@ impl Plan {
         found
     }
 
-    /// Refuses to write over a plan that is no draft any more.
+    /// Checks that the plan may be overwritten.
     ///
     /// # Errors
-    /// It is none.
+    /// It is not a draft.
     pub fn may_be_replaced(&self, id: &str) -> Result<(), PlanError> {
         if self.status() == Status::Draft { Ok(()) } else { Err(PlanError::Exists(id.to_owned())) }
     }
 
-    /// From draft to approved.
+    /// Changes the status from draft to approved.
     ///
     /// # Errors
-    /// It is no draft.
+    /// It is not a draft.
     pub fn approve(&mut self, by: &str, now: &str) -> Result<(), PlanError> {
         self.go(Status::Draft, Status::Approved)?;
         self.set("approvedAt", now.into());
@@ -205,7 +205,7 @@ impl Plan {
         Ok(())
     }
 
-    /// From approved to executing: whoever makes this move, and nobody else, carries it out.
+    /// Changes the status from approved to executing. Only the caller that makes this transition may execute the plan.
     ///
     /// # Errors
     /// It is not approved.
@@ -215,7 +215,7 @@ impl Plan {
         Ok(())
     }
 
-    /// From executing to executed.
+    /// Changes the status from executing to executed.
     ///
     /// # Errors
     /// It is not executing.
@@ -226,7 +226,7 @@ impl Plan {
         Ok(())
     }
 
-    /// From executing to failed.
+    /// Changes the status from executing to failed.
     ///
     /// # Errors
     /// It is not executing.
@@ -260,7 +260,7 @@ impl Plan {
     }
 }
 
-/// What a dispatcher says it has done.
+/// The result that a dispatcher reports.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Executed {
     entities: u64,
@@ -269,10 +269,10 @@ pub struct Executed {
 }
 
 impl Executed {
-    /// Reads what a dispatcher returned: nil, or `{entitiesAffected, summary?, details?}`.
+    /// Reads the return value of a dispatcher: nil, or `{entitiesAffected, summary?, details?}`.
     ///
     /// # Errors
-    /// Anything else.
+    /// The value has another form.
     pub fn read(value: &Value) -> Result<Executed, String> {
         if value.is_null() {
             return Ok(Executed::default());
@@ -300,7 +300,7 @@ impl Executed {
     }
 }
 
-/// Reads a flat action: `kind` and `references` stay, all else is its payload.
+/// Reads a flat action: all keys except `kind` and `references` become its payload.
 fn action_of(action: &Value) -> Result<Value, String> {
     let map = action.as_object().ok_or("an action must be an object")?;
     let kind = map.get("kind").and_then(Value::as_str).filter(|kind| !kind.trim().is_empty());

@@ -1,4 +1,4 @@
-//! References: values that are passed around by the hash of their content.
+//! References: values that are passed by the hash of their content.
 
 use harn_prompt::value::object;
 use harn_value::Data as Value;
@@ -12,24 +12,24 @@ pub fn content_id(value: &Value) -> String {
     harn_prompt::layered::cache_key(&stringify_data(value))
 }
 
-/// What is wrong with a reference.
+/// An error of a reference.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
-    /// No spec of that name.
+    /// No spec has this name.
     #[error("unknown reference kind: {0}")]
     UnknownKind(String),
-    /// The value does not fit.
+    /// The value does not match the schema.
     #[error("schema validation failed for kind '{0}': [{1}]")]
     Schema(String, String),
-    /// There is no such value, or none any more.
+    /// The value does not exist or has expired.
     #[error("reference not found: kind={0} id={1}")]
     NotFound(String, String),
 }
 
-/// Checks a value against its kind.
+/// Checks a value against the schema of its kind.
 ///
 /// # Errors
-/// It does not fit.
+/// It does not match.
 pub fn check(spec: &ReferenceSpec, value: &Value) -> Result<(), ReferenceError> {
     let errors = harn_schema::errors(&spec.schema, value);
     if errors.is_empty() {
@@ -38,26 +38,26 @@ pub fn check(spec: &ReferenceSpec, value: &Value) -> Result<(), ReferenceError> 
     Err(ReferenceError::Schema(spec.name.clone(), errors.join(", ")))
 }
 
-/// A value that is kept.
+/// A stored value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stored {
     /// The value.
     pub value: Value,
-    /// A small view of it.
+    /// A short view of it.
     pub glimpse: Value,
-    /// When it is gone, in milliseconds since 1970; `None` for never.
+    /// Expiry time in milliseconds since 1970; `None` means never.
     pub expires_ms: Option<i64>,
 }
 
 impl Stored {
-    /// Keeps a value from `now_ms` on.
+    /// Creates a stored value whose lifetime starts at `now_ms`.
     #[must_use]
     pub fn new(spec: &ReferenceSpec, value: Value, glimpse: Value, now_ms: i64) -> Stored {
         let lifetime = spec.ttl_ms.map(|ms| i64::try_from(ms).unwrap_or(i64::MAX));
         Stored { value, glimpse, expires_ms: lifetime.map(|ms| now_ms.saturating_add(ms)) }
     }
 
-    /// Returns the form in which it is stored.
+    /// Returns the stored form.
     #[must_use]
     pub fn to_json(&self) -> Value {
         object([
@@ -67,7 +67,7 @@ impl Stored {
         ])
     }
 
-    /// Reads what is stored; `None` when it is gone by now.
+    /// Reads the stored form; `None` if it has expired.
     #[must_use]
     pub fn read(stored: &Value, now_ms: i64) -> Option<Stored> {
         let expires_ms = stored["expiresMs"].as_i64();

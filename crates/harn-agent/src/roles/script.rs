@@ -1,18 +1,18 @@
-//! What a prompt means to the interpreter `scripted`.
+//! The meaning of a prompt for the interpreter `scripted`.
 
 use harn_value::{Data as Value, data::Map};
 
 /// A scripted turn.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Script {
-    /// Calls of tools with arguments, in order.
+    /// Tool calls with arguments, in order.
     Calls(Vec<(String, Value)>),
-    /// Text to be said as it is.
+    /// Text that is returned unchanged.
     Echo(String),
 }
 
 impl Script {
-    /// Reads a prompt: JSON `{tool, args}` or `{script: [{tool, args}, …]}` are calls, anything else is echoed.
+    /// Parses a prompt: JSON `{tool, args}` or `{script: [{tool, args}, …]}` are calls, anything else is echoed.
     #[must_use]
     pub fn read(prompt: &str) -> Script {
         let echo = || Script::Echo(prompt.to_owned());

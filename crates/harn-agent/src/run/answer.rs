@@ -1,4 +1,5 @@
-//! The final answer of a loop: judged when a reply calls no tools, corrected in a further turn, else the loop fails.
+//! The final answer of a loop: it is validated when a reply calls no tools, and corrected in a further turn if invalid;
+//! else the loop fails.
 
 use harn_llm::options::{OutputFormat, Validation};
 use harn_llm::structured::judge::failure_message;
@@ -14,7 +15,7 @@ use super::{AgentLoop, LoopError, Status};
 use crate::event::AgentEvent;
 
 impl AgentLoop {
-    /// Judges a reply; `None` for one that cannot be the answer, and in loops that ask for none.
+    /// Validates a reply; `None` if the reply cannot be the answer, or the loop requires no structured answer.
     pub(super) fn judge(&self, reply: &Reply<'_>) -> Option<Judged> {
         let is_final = reply.calls.is_empty() && reply.errors.is_empty() && self.is_answered();
         let output = self.output_format().filter(|_| is_final)?;
@@ -32,7 +33,7 @@ impl AgentLoop {
         wanted.and_then(Result::ok)
     }
 
-    /// Ends the loop with a reply, unless its answer has to be corrected. `finished` says that the model ended the loop.
+    /// Ends the loop with a reply, unless its answer must be corrected. `finished` means that the model ended the loop.
     pub(super) fn conclude(
         &mut self,
         reply: &Reply<'_>,
@@ -55,7 +56,7 @@ impl AgentLoop {
                 prose.render(&asset, bindings.as_object().unwrap_or(&Map::new()))
             };
             let message = output.correction(&judgement.errors, render)?;
-            // Without a message the same conversation is asked again, as if the reply had not been.
+            // Without a message, the same conversation is sent again, as if the reply had not been received.
             if message.is_some() {
                 self.assistant(reply);
             }
@@ -65,7 +66,7 @@ impl AgentLoop {
         self.give_up(&output, judgement.errors, judgement.data)
     }
 
-    /// Takes an answer of the right shape, on to its validator.
+    /// Accepts an answer that matches the schema and passes it to the validator, if any.
     fn accept(&mut self, data: Option<Json>) -> Result<(), LoopError> {
         self.state.data = data;
         if self.config.validates && self.is_answered() {
@@ -75,12 +76,12 @@ impl AgentLoop {
         self.settle()
     }
 
-    /// What `output_validator` is asked about: the data, or the text of a loop that asks for none.
+    /// Returns the argument of `output_validator`: the data, or the text of a loop without a schema.
     pub(super) fn answer_to_validate(&self) -> Json {
         self.state.data.clone().unwrap_or_else(|| self.state.turn.text.as_str().into())
     }
 
-    /// Takes what `output_validator` said.
+    /// Handles the result of `output_validator`.
     pub(super) fn output_validated(&mut self, wrong: Option<String>) -> Result<(), LoopError> {
         let output = OutputFormat::from_options(&self.config.options).ok();
         let (Some(wrong), Some(output)) = (wrong, output) else { return self.settle() };
@@ -91,7 +92,7 @@ impl AgentLoop {
         self.give_up(&output, vec![wrong], data)
     }
 
-    /// Asks for a corrected answer. The rejected reply does not count as an iteration.
+    /// Requests a corrected answer. The rejected reply is not an iteration.
     fn correct(&mut self, errors: Vec<String>, kind: &str, message: Option<String>) -> Result<(), LoopError> {
         self.state.corrections += 1;
         self.state.iterations -= 1;
@@ -107,7 +108,7 @@ impl AgentLoop {
         self.after_turn_without_tools()
     }
 
-    /// Ends the loop without an answer that fits, in the way that `output_validation` names.
+    /// Ends the loop without a valid answer, as `output_validation` specifies.
     fn give_up(
         &mut self,
         output: &OutputFormat,
@@ -132,7 +133,7 @@ impl AgentLoop {
         self.settle()
     }
 
-    /// Ends the loop with the last reply; a daemon rests.
+    /// Ends the loop with the last reply; a daemon becomes idle.
     fn settle(&mut self) -> Result<(), LoopError> {
         let finished = self.state.turn.finished;
         if self.config.daemon.is_some() && !finished {
@@ -148,7 +149,7 @@ impl AgentLoop {
         Ok(())
     }
 
-    /// Returns the error dict of a loop without an answer that fits.
+    /// Returns the error dict of a loop without a valid answer.
     pub(super) fn failure(&self) -> Option<Json> {
         let message = self.state.failure.as_deref()?;
         Some(LlmError::new(Category::SchemaValidation, message).to_json())

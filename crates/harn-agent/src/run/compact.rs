@@ -1,4 +1,4 @@
-//! Older messages give way to a summary: what the model sees gets shorter, the record does not.
+//! Compaction in a loop: a summary replaces older messages in the model's view, but not in the record.
 
 use harn_llm::transcript::{archivable_of, render};
 use harn_llm::{Conversation, Message, Role};
@@ -10,22 +10,22 @@ use super::{AgentLoop, Step};
 use crate::compaction::Engine;
 use crate::event::AgentEvent;
 
-/// Less than this part of the threshold is not worth a summary: a loop whose last messages alone are too large would ask for
-/// one in every turn.
+/// Minimum size of the archived messages, as the threshold divided by this number. Otherwise a loop whose last messages
+/// alone exceed the threshold would request a summary in every turn.
 const WORTH_IT: i64 = 20;
 
 impl AgentLoop {
-    /// The messages that the model sees.
+    /// Returns the messages that the model sees.
     pub(super) fn seen(&self) -> &Conversation {
         self.state.seen.as_ref().unwrap_or(&self.state.messages)
     }
 
-    /// Estimated tokens of the next request without its tools.
+    /// Returns the estimated tokens of the next request, without its tools.
     fn estimate(&self) -> i64 {
         self.seen().tokens_from(0) + self.state.system_bytes / 4
     }
 
-    /// Before a call: true when the loop has to go another way first.
+    /// Starts a compaction before a call if needed; returns whether it did.
     pub(super) fn compact_before_call(
         &mut self,
         system_bytes: usize,
@@ -38,12 +38,13 @@ impl AgentLoop {
             && self.begin_compaction("preflight", resume())
     }
 
-    /// After a turn with tools: true when the loop has to go another way first.
+    /// Starts a compaction after a turn with tools if needed; returns whether it did.
     pub(super) fn compact_after_turn(&mut self, resume: Phase) -> bool {
         self.estimate() > self.config.compaction.threshold && self.begin_compaction("auto", resume)
     }
 
-    /// Before a daemon rests, whatever the size: true when there is something to make shorter.
+    /// Starts a compaction before a daemon becomes idle, whatever the size; returns whether there is anything to
+    /// compact.
     pub(super) fn consolidate(&mut self, resume: Phase) -> bool {
         let compaction = &self.config.compaction;
         let Some(engine) = compaction.engine else { return false };
@@ -72,29 +73,30 @@ impl AgentLoop {
     ) -> bool {
         let seen = self.seen();
         let Some(range) = archivable_of(seen, keep_first, keep_last) else { return false };
-        // As the threshold is compared with: arguments of calls count, too.
+        // Measured in the same way as the threshold, including arguments of calls.
         let tokens = seen.with(|all| all[range.clone()].iter().map(|message| message.tokens()).sum::<i64>());
-        // A summary of a summary alone says nothing new.
+        // A summary of only a summary would add nothing.
         if range.len() < 2 && !second || tokens.saturating_mul(WORTH_IT) < self.config.compaction.threshold {
             return false;
         }
         let archive = Archive { messages: seen.to_json_to(range.end).split_off(range.start), engine };
         let (mode, tokens_before) = (mode.to_owned(), self.estimate());
-        // Results of the last call in front stay with it.
+        // The results of the last call before the range must stay with it.
         let keep_first = range.start;
         let compacting = Compacting { archive, keep_first, mode, second, tokens_before, resume };
         self.state.phase = Phase::Compact(Box::new(compacting));
         true
     }
 
-    /// Asks for the summary.
+    /// Requests the summary.
     pub(super) fn ask_for_summary(&mut self, compacting: Box<Compacting>) -> Step {
         let archive = compacting.archive.clone();
         self.state.compacting = Some(compacting);
         Step::Compact(archive)
     }
 
-    /// Takes the text that stands for the archived messages; `None`: nobody could write one, so texts are cut.
+    /// Replaces the archived messages with a summary. `None` means that no summary was produced, so the messages are
+    /// truncated.
     pub(super) fn compacted(&mut self, written: Option<String>) {
         let Some(compacting) = self.state.compacting.take() else { return };
         let Compacting { archive, keep_first, mode, second, tokens_before, resume } = *compacting;
@@ -109,7 +111,7 @@ impl AgentLoop {
         seen.push(summary);
         old.iter().skip(keep_first + archived).for_each(|message| seen.push(message));
         self.state.seen = Some(seen);
-        // What the provider counted was another history.
+        // The provider's token usage is that of the old history.
         self.state.counted = None;
         self.state.counts.compactions += 1;
         self.state.summary = Some(match self.state.summary.take() {

@@ -1,4 +1,4 @@
-//! What callbacks are told.
+//! The arguments of callbacks.
 
 use harn_llm::transcript::is_private;
 use harn_value::{Data as Json, json};
@@ -7,7 +7,7 @@ use super::AgentLoop;
 use crate::feedback;
 
 impl AgentLoop {
-    /// The argument of `context_callback`.
+    /// Returns the argument of `context_callback`.
     pub(super) fn shaping_context(&self, system: &str) -> Json {
         let visible = &self.seen().to_json();
         let recorded =
@@ -28,14 +28,14 @@ impl AgentLoop {
         })
     }
 
-    /// What providers of reminders see of the session: `{id, iteration, messages, tools_used}`.
+    /// Returns the session as reminder providers see it: `{id, iteration, messages, tools_used}`.
     pub fn session(&self, id: &str) -> Json {
         let mut session = self.recitation_context();
         session["id"] = id.into();
         session
     }
 
-    /// The argument of a `recitation` closure.
+    /// Returns the argument of a `recitation` closure.
     pub(super) fn recitation_context(&self) -> Json {
         json!({
             "iteration": self.state.iterations, "messages": self.seen().to_json(),
@@ -44,29 +44,29 @@ impl AgentLoop {
     }
 }
 
-/// The text of a user message that the runtime did not make.
+/// Returns the content of a user message that the runtime did not create.
 pub(super) fn said_by_a_person(message: &Json) -> Option<String> {
     (!is_of_runtime(message)).then(|| text_of(message)).flatten()
 }
 
-/// Whether the runtime made a message.
+/// Returns whether the runtime created a message.
 pub(super) fn is_of_runtime(message: &Json) -> bool {
     feedback_kind(message).is_some()
 }
 
-/// The text of the newest message of a role that the runtime did not make.
+/// Returns the content of the newest message of a role that the runtime did not create.
 fn latest_text(messages: &[Json], role: &str) -> Option<String> {
     let found = messages.iter().rev().find(|m| m["role"] == role && feedback_kind(m).is_none());
     found.and_then(text_of)
 }
 
-/// The kind of a message that the runtime made.
+/// Returns the feedback kind of a message that the runtime created.
 fn feedback_kind(message: &Json) -> Option<&str> {
     let content = message["content"].as_str()?;
     content.strip_prefix("<runtime_feedback kind=\"")?.split('"').next()
 }
 
-/// The text of a message: its text blocks joined by blank lines.
+/// Returns the text of a message: its text blocks joined by empty lines.
 pub(super) fn text_of(message: &Json) -> Option<String> {
     match &message["content"] {
         Json::String(text) => Some(text.clone()),
@@ -79,7 +79,7 @@ pub(super) fn text_of(message: &Json) -> Option<String> {
     }
 }
 
-/// The tool result in a message, whichever form it has.
+/// Returns the tool result in a message of any format.
 fn tool_result(message: &Json) -> Option<String> {
     match message["role"].as_str() {
         Some("tool" | "tool_result") => text_of(message),

@@ -1,4 +1,4 @@
-//! A loop that rests instead of ending, and goes on when there is a reason to.
+//! Daemons: a loop that becomes idle instead of ending, and continues when it is woken.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -17,53 +17,52 @@ use crate::daemon::history::Marks;
 use crate::daemon::{IDLE_WAITS_MS, check_snapshot};
 use crate::event::AgentEvent;
 
-/// What a resting loop asks for: to be saved when it has just come to rest, to wait, and to look whether there is a reason to
-/// go on.
+/// The request of an idle loop: save it if it has just become idle, wait, and poll for a reason to wake.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rest {
-    /// Whether it has just come to rest.
+    /// Whether it has just become idle.
     pub first: bool,
-    /// How long to wait.
+    /// How long to wait, in milliseconds.
     pub wait_ms: u64,
-    /// Whether the wait is a timer, which is a reason by itself.
+    /// Whether the wait is a timer; its expiry wakes the loop.
     pub timer: bool,
-    /// Files to look at.
+    /// Files to poll for changes.
     pub watch: Vec<String>,
-    /// Whether there is no turn left: a message that waits is not to be taken.
+    /// Whether the loop has no turns left; a pending message must then not be taken.
     pub spent: bool,
-    /// Whether somebody said something that the loop holds already: there is nothing to wait for.
+    /// Whether the loop already has an unread message, so that it must not wait.
     #[serde(default)]
     pub heard: bool,
-    /// Whether a watchdog ends the wait.
+    /// Whether a watchdog limits the wait.
     pub watched: bool,
-    /// The number of the iteration that would be next.
+    /// The number of the next iteration.
     pub iteration: u32,
 }
 
-/// What was seen.
+/// The result of a poll.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Look {
-    /// Whether there is anything that could ever wake the loop.
+    /// Whether anything can wake the loop at all.
     pub can_wake: bool,
-    /// A message for it.
+    /// A message for the loop.
     pub message: Option<String>,
-    /// Whether a message waits that was not taken.
+    /// Whether a message is pending that was not taken.
     pub message_waits: bool,
-    /// Whether the host wants it to go on.
+    /// Whether the host requests the loop to continue.
     pub resume: bool,
-    /// When the watched files were changed last; those that are not there have no entry.
+    /// Modification times of the watched files; missing files have no entry.
     pub changed_at: BTreeMap<String, f64>,
-    /// How long it waited.
+    /// Duration of the wait in milliseconds.
     pub waited_ms: u64,
 }
 
 impl AgentLoop {
-    /// Iterations since the loop was started or resumed.
+    /// Returns the number of iterations since the loop was started or resumed.
     pub(super) fn own_iterations(&self) -> u32 {
         self.state.iterations - self.state.resting.earlier
     }
 
-    /// A daemon's turn without calls is over.
+    /// Makes a daemon idle after a turn without calls.
     pub(super) fn go_idle(&mut self) {
         self.moment("daemon_idle", |_| json!({}));
         let consolidates = self.config.daemon.as_ref().is_some_and(|daemon| daemon.consolidate);
@@ -72,7 +71,7 @@ impl AgentLoop {
         }
     }
 
-    /// What the loop asks for while it rests.
+    /// Returns the request of an idle loop.
     pub(super) fn resting(&self, first: bool) -> Rest {
         let daemon = self.config.daemon.clone().unwrap_or_default();
         let resting = &self.state.resting;
@@ -88,7 +87,7 @@ impl AgentLoop {
         }
     }
 
-    /// Takes the state of the watched files before the first turn; a snapshot may know an earlier one.
+    /// Sets the initial state of the watched files before the first turn, unless a snapshot contains an earlier one.
     pub fn watch_from(&mut self, changed_at: BTreeMap<String, f64>) {
         let resting = &mut self.state.resting;
         if !std::mem::replace(&mut resting.looked, true) {
@@ -96,11 +95,11 @@ impl AgentLoop {
         }
     }
 
-    /// Takes what was seen, and goes on, ends, or rests again.
+    /// Handles the result of a poll: the loop continues, ends, or remains idle.
     pub(super) fn rested(&mut self, look: Look, prose: &dyn Prose) -> Result<(), LoopError> {
         let daemon = self.config.daemon.clone().unwrap_or_default();
         if self.has_unheard() {
-            // What has no turn left is told in the result.
+            // Messages without a turn left are reported in the result.
             if self.own_iterations() >= self.config.max_iterations {
                 self.end_out_of_turns();
             } else {
@@ -110,7 +109,7 @@ impl AgentLoop {
             return Ok(());
         }
         if !look.can_wake {
-            // A wake that has no turn left is not waited for.
+            // Without turns left, the loop does not wait for a timer or file change.
             if daemon.wakes_itself() {
                 self.end_out_of_turns()
             } else {
@@ -120,7 +119,7 @@ impl AgentLoop {
         }
         self.state.resting.waited_ms += look.waited_ms;
         if look.message_waits && look.message.is_none() {
-            // It stays where it is, for a loop that has turns left.
+            // The message remains in the queue, for a loop that has turns left.
             self.end_out_of_turns();
             return Ok(());
         }
@@ -183,7 +182,7 @@ impl AgentLoop {
         self.state.phase = Phase::Start;
     }
 
-    /// Adds a message to what was said and to what the model sees.
+    /// Adds a message to the record and to the model's view.
     pub(super) fn say(&mut self, message: Rc<Message>) {
         if let Some(seen) = &mut self.state.seen {
             seen.push(message.clone());
@@ -191,8 +190,8 @@ impl AgentLoop {
         self.state.messages.push(message);
     }
 
-    /// Returns what a later process needs to go on, without what is `earlier` than these marks. `state` is the word for where
-    /// the daemon stands.
+    /// Returns the snapshot from which a later process can resume, without the part before the marks `earlier`. `state`
+    /// is the daemon's state.
     pub fn daemon_snapshot(
         &self,
         state: &str,
@@ -207,7 +206,8 @@ impl AgentLoop {
         };
         let events: Vec<Json> = s.notes.iter().skip(earlier.events).map(event).collect();
         let recorded = s.messages.to_json_from(earlier.messages);
-        // What is seen goes on as it was recorded behind this message: with an earlier part it need not be there twice.
+        // The model's view ends in the same messages as the record; if there is an earlier part, these are not stored
+        // twice.
         let seen = self.seen();
         let same = if earlier.messages == 0 { 0 } else { common_end(seen, &s.messages) };
         let seen = seen.to_json_to(seen.len() - same);
@@ -230,11 +230,11 @@ impl AgentLoop {
         snapshot
     }
 
-    /// Goes on from a snapshot: everything that was said and counted is there again, and the prompt is not added. With
-    /// `rests` a daemon that has nothing to answer waits for a reason, else it begins with a turn.
+    /// Resumes from a snapshot: messages and counters are restored, and the prompt is not added again. With `rests`, a
+    /// daemon without pending input becomes idle; otherwise it starts with a turn.
     ///
     /// # Errors
-    /// What is wrong with the snapshot.
+    /// A message that describes the invalid part of the snapshot.
     pub fn restore(&mut self, snapshot: &Json, rests: bool) -> Result<(), String> {
         check_snapshot(snapshot)?;
         let read = |key: &str| -> Result<Conversation, String> {
@@ -289,12 +289,12 @@ impl AgentLoop {
     }
 }
 
-/// How many messages two conversations have in common at their end.
+/// Returns the number of messages that two conversations have in common at their end.
 fn common_end(a: &Conversation, b: &Conversation) -> usize {
     a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| Rc::ptr_eq(a, b) || a == b).count()
 }
 
-/// The exit code that a `run` tool told of, else one that stands for how it ended.
+/// Returns the exit code in the result of a `run` tool, else one that represents success or failure.
 fn exit_code((succeeded, text): &(bool, String)) -> i64 {
     let told = text.split("exit_code=").nth(1).map(|rest| {
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(rest.len());

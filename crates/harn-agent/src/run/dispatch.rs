@@ -1,4 +1,4 @@
-//! What happens to a tool call: arguments are put in order, limits are checked, and what is left is run.
+//! Tool calls: their arguments are normalized, limits and policies are checked, and the remaining calls run.
 
 use harn_prompt::untrusted::quote_name;
 use harn_prompt::{Prose, prose::agent_asset};
@@ -19,40 +19,40 @@ use crate::plan_artifact;
 use crate::policy::{self, Case, Decision, PermissionEvent, Question, Reply};
 use crate::tool::{Backend, LoopTool, declared_arguments, schema_of_properties};
 
-/// How often a host may put other arguments in place of those of one call.
+/// Maximum number of times that a host may replace the arguments of a call.
 const MOST_REPLACED: u32 = 8;
 
-/// What the checks say about a call.
+/// The result of the checks of a call.
 enum Admission {
-    /// Run it.
+    /// It runs.
     Run(ToolRun),
-    /// It is answered without running.
+    /// It was answered without running.
     Answered,
-    /// This has to be asked first.
+    /// This step must be answered first.
     Ask(Box<(Step, Admitting)>),
 }
 
 /// The decision about a call.
 pub(super) enum Decided {
-    /// It runs, perhaps because the host approved.
+    /// It runs; contains the approval, if the host approved it.
     Run(Option<&'static str>),
-    /// This has to be asked first.
+    /// This question must be answered first.
     Ask(Question),
     /// It does not run.
     Denied { reason: String, approval: Option<&'static str> },
-    /// Its arguments do not fit: the result for the model.
+    /// Its arguments are invalid; contains the result for the model.
     Wrong(String),
 }
 
 impl AgentLoop {
-    /// Takes calls from the queue: up to the next ones that have to run, or to the end of the turn.
+    /// Takes calls from the queue, up to the next ones that must run, or to the end of the turn.
     pub(super) fn dispatch(&mut self, prose: &dyn Prose) -> Result<Option<Step>, LoopError> {
         while !std::mem::take(&mut self.state.turn.hold) {
             let admitting = match self.state.turn.admitting.take() {
                 Some(admitting) => *admitting,
                 None => {
                     let Some(call) = self.state.turn.calls.front() else { break };
-                    // Results are recorded in call order, so what was collected runs before anything else.
+                    // Results are recorded in call order, so the collected calls must run before any other call.
                     if !self.state.turn.ready.is_empty() && !self.is_read_only(&call.name) {
                         break;
                     }
@@ -94,7 +94,7 @@ impl AgentLoop {
         self.config.tool(tool).is_some_and(|tool| tool.annotations.is_read_only())
     }
 
-    /// Takes what the hooks in front of a call left of it.
+    /// Applies the verdict of the `PreToolUse` hooks to a call.
     pub(super) fn hooked(&mut self, verdict: HookVerdict) {
         self.state.phase = Phase::Dispatch;
         let Some(mut admitting) = self.state.turn.admitting.take() else { return };
@@ -111,13 +111,13 @@ impl AgentLoop {
         }
     }
 
-    /// What was collected in front of a call that is answered already runs next.
+    /// Runs the calls that were collected before a call that is already answered.
     pub(super) fn run_ready(&mut self) {
-        // `dispatch` takes no other call before them: a call that may run beside them would be recorded in front.
+        // `dispatch` must not add another call to them, because its result would be recorded before this one.
         self.state.turn.hold = !self.state.turn.ready.is_empty();
     }
 
-    /// Takes the answers to questions of the policy.
+    /// Handles the answers to the policy's questions.
     pub(super) fn permitted(&mut self, asked: Vec<PermissionQuestion>, replies: Vec<Reply>) {
         self.state.phase = Phase::Dispatch;
         for (PermissionQuestion { question, ahead, .. }, reply) in asked.into_iter().zip(replies) {
@@ -136,14 +136,14 @@ impl AgentLoop {
         }
     }
 
-    /// The questions to ask together with that of a call: a human sees all approvals of a turn at once. Conditions that
-    /// decide whether a later call needs approval are asked first.
+    /// Returns the questions to ask together with that of a call, so that a human sees all approvals of a turn at once.
+    /// Conditions that decide whether a later call needs approval are asked first.
     ///
-    /// A later call is decided again when its turn comes. Only the reply to the same request is used then, so a
-    /// condition that changes its mind, or a hook that changes the arguments, causes a new question.
+    /// A later call is decided again when its turn comes. The reply is only reused for the same request; if a condition
+    /// or a hook changes the request, a new question is asked.
     fn questions(&self, call: &Call, question: Question) -> Vec<PermissionQuestion> {
         let own = |question| PermissionQuestion { intent: ToolIntent::of(call), question, ahead: 0 };
-        // A hook may deny or change a later call before anything is asked about it.
+        // A hook may deny or change a later call before a question about it is asked.
         if self.state.hooked || !matches!(question, Question::Approve { .. }) {
             return vec![own(question)];
         }
@@ -159,7 +159,7 @@ impl AgentLoop {
         questions
     }
 
-    /// The next question about a call that is still in the queue, unless only its turn can decide whether it is asked.
+    /// Returns the next question about a call that is still in the queue, unless it depends on the calls before it.
     fn question_ahead(&self, call: &Call, ahead: usize) -> Option<PermissionQuestion> {
         let tool = self.config.tool(&call.name).filter(|tool| self.in_scope(tool))?;
         let mut arguments = call.arguments.clone();
@@ -172,7 +172,7 @@ impl AgentLoop {
         let paths = &*self.paths.0;
         let case = Case { tool, arguments: &arguments, answers: &replies, confirmed: None, paths };
         let policy::Verdict::Ask(question) = self.config.policy.decide(&case).verdict else { return None };
-        // `permissions` may depend on what the earlier calls do.
+        // `permissions` may depend on the effects of earlier calls.
         let waits = match &question {
             Question::Approve { .. } => false,
             Question::Matches { list, .. } => list.place().0 != "approval_policy",
@@ -268,8 +268,8 @@ impl AgentLoop {
         }))
     }
 
-    /// Decides about a call in the form in which it will run: whatever changes the arguments, they come here before the tool
-    /// gets them. `notes` receives how each form was decided.
+    /// Decides about a call in its final form: every change of the arguments leads back here before the tool receives
+    /// them. `notes` receives the decisions about each form.
     pub(super) fn decide(
         &self,
         admitting: &mut Admitting,
@@ -300,7 +300,7 @@ impl AgentLoop {
                 Decided::Denied { reason, approval: None }
             };
             let decided = match (verdict, wrong) {
-                // No policy asks about arguments that no handler receives.
+                // The policy is not asked about arguments that no handler would receive.
                 (policy::Verdict::Ask(_), Some(text)) => return Ok(Decided::Wrong(text)),
                 (policy::Verdict::Ask(question), None) => return Ok(Decided::Ask(question)),
                 (policy::Verdict::Granted { .. }, Some(text)) => Decided::Wrong(text),
@@ -334,7 +334,8 @@ impl AgentLoop {
         }
     }
 
-    /// The state of a call that the model has begun to write; nothing for tools of the runtime, whose calls are told otherwise.
+    /// Returns the progress of a call that the model has started to write; `None` for runtime tools, whose calls are
+    /// reported in another way.
     pub fn begun(&self, id: &str, name: &str) -> Option<ToolProgress> {
         let tool = self.config.tool(name);
         let is_own = self.config.search.as_ref().is_some_and(|search| search.name == name)
@@ -343,7 +344,7 @@ impl AgentLoop {
         (!is_own).then(|| pending(id, name, tool))
     }
 
-    /// Puts the arguments in order and tells of the call; answers it when it cannot be run as it is.
+    /// Normalizes the arguments and reports the call. Answers it if it cannot run.
     fn announce(
         &mut self,
         call: &mut Call,
@@ -358,7 +359,7 @@ impl AgentLoop {
             .push(AgentEvent::ToolCall(ToolProgress { raw_input, ..pending(&call.id, &call.name, tool) }));
         if let Some(problem) = call.arguments.get("__parse_error").and_then(Json::as_str) {
             let text = if self.is_cut_off() {
-                // What is wrong with half a call would lead the model astray.
+                // The parse error of a truncated call would mislead the model.
                 let of = bindings([("tool", json!(call.name))]);
                 prose.render(&agent_asset("call_cut_off"), &of)?.trim().to_owned()
             } else {
@@ -378,7 +379,7 @@ impl AgentLoop {
         Ok(None)
     }
 
-    /// Keeps how a decision came about.
+    /// Records the events of a decision.
     fn permission_notes(&mut self, tool: &str, arguments: &Json, events: &[PermissionEvent]) {
         for event in events {
             let metadata = json!({"tool_name": tool, "arguments": arguments, "reason": event.reason,
@@ -387,7 +388,7 @@ impl AgentLoop {
         }
     }
 
-    /// The call reaches execution.
+    /// Records that the call reaches execution.
     fn intend(&mut self, call: &Call, tool: Option<&LoopTool>) {
         let metadata = json!({"arguments": call.arguments, "tool_use_id": call.id});
         self.state.notes.push(Note::internal("tool_intent", "assistant", &call.name, metadata));
@@ -407,7 +408,7 @@ impl AgentLoop {
         self.refused_by_policy(call, reason, metadata);
     }
 
-    /// Answers a call that may not run.
+    /// Answers a call that the policy rejects.
     fn refused_by_policy(&mut self, call: &Call, reason: &str, mut metadata: Json) {
         add_once(&mut self.state.rejected, &call.name);
         metadata["rejected"] = true.into();
@@ -415,7 +416,7 @@ impl AgentLoop {
         self.refused(call, text, ToolStatus::Rejected, Some("permission_denied"), metadata);
     }
 
-    /// Answers a call that is not run.
+    /// Answers a call that is not executed.
     fn refused(
         &mut self,
         call: &Call,
@@ -430,7 +431,7 @@ impl AgentLoop {
         self.record(call, text, status, category, 0, false, metadata);
     }
 
-    /// Takes the result of an execution.
+    /// Handles the result of an execution.
     pub(super) fn executed(
         &mut self,
         run: ToolRun,
@@ -459,7 +460,7 @@ impl AgentLoop {
             self.state.counts.rejections += 1;
             add_once(&mut self.state.rejected, &call.name);
             if matches!(backend, Backend::Handler | Backend::Runtime) {
-                // What the handler tried is above a ceiling.
+                // The handler attempted an operation that exceeds the effective policy.
                 let event = PermissionEvent { kind: "PermissionDeny", reason: why, escalated: false };
                 self.permission_notes(&call.name, &call.arguments, &[event]);
             }
@@ -523,7 +524,7 @@ impl AgentLoop {
         Ok(())
     }
 
-    /// Shows a plan that the model has written down.
+    /// Reports a plan that the model wrote.
     fn note_plan(&mut self, call: &Call) {
         let Some(Ok(plan)) = plan_artifact::emitted(&call.name, &call.arguments) else { return };
         let metadata = json!({
@@ -536,14 +537,14 @@ impl AgentLoop {
         self.events.push(AgentEvent::Plan(metadata));
     }
 
-    /// Loop detection did something.
+    /// Reports that loop detection handled a call.
     fn intervened(&mut self, tool: &str, kind: &str, count: u32) {
         self.state.counts.interventions += 1;
         let (tool_name, kind) = (tool.to_owned(), kind.to_owned());
         self.events.push(AgentEvent::LoopIntervention { tool_name, kind, count });
     }
 
-    /// Tells the transcript, the subscribers and the model about a result.
+    /// Records a result for the transcript, the subscribers and the model.
     #[expect(clippy::too_many_arguments, reason = "one line per fact of a result")]
     pub(super) fn record(
         &mut self,
@@ -576,7 +577,7 @@ impl AgentLoop {
         self.state.turn.answered.push(Answered { id, name, text, status, executed, quoted: false, media });
     }
 
-    /// Puts the results of the turn into the history, in the form that the assistant's message calls for.
+    /// Appends the results of the turn to the history, in the format of the assistant's message.
     pub(super) fn append_results(&mut self) {
         let turn = &self.state.turn;
         let assistant = &turn.assistant;
@@ -623,7 +624,7 @@ impl AgentLoop {
         for answered in self.state.turn.answered.clone() {
             let mut text = answered.shown();
             if !answered.media.is_empty() {
-                // A tool message carries text only: the media follow in a message of the user.
+                // Tool messages contain only text, so the media follow in a user message.
                 let of =
                     format!("{} of the result of {}:", kinds(&answered.media), quote_name(&answered.name));
                 let mark = format!("[{} in the next message]", kinds(&answered.media));
@@ -651,7 +652,7 @@ fn lines(parts: [String; 2]) -> String {
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// What media are: "image", "3 images", "image and document".
+/// Describes the kinds of media: "image", "3 images", "image and document".
 fn kinds(media: &[Json]) -> String {
     let count = |kind: &str| match media.iter().filter(|block| block["type"] == kind).count() {
         0 => None,
@@ -661,7 +662,8 @@ fn kinds(media: &[Json]) -> String {
     [count("image"), count("document")].into_iter().flatten().collect::<Vec<_>>().join(" and ")
 }
 
-/// The result of a call whose arguments are missing or do not fit: no policy asks about it, and no handler receives it.
+/// Returns the result of a call whose arguments are missing or invalid: no policy is asked about it, and no handler
+/// receives it.
 fn wrong_arguments(
     tool: &LoopTool,
     arguments: &mut Json,
@@ -681,15 +683,14 @@ fn wrong_arguments(
     Ok(Some(format!("ERROR: {}", prose.render(&agent_asset(asset), &of)?.trim())))
 }
 
-/// What is wrong with the values of arguments that a handler is to get: those of another type than the tool declares. What it
-/// does not declare, and nil in place of what may be left out, is the handler's business. Whole numbers become ints where ints
-/// are declared.
+/// Returns the type errors in the arguments of a handler. Undeclared arguments, and nil for optional ones, are not
+/// checked. Whole numbers are converted to ints where ints are declared.
 fn misfits(tool: &LoopTool, arguments: &mut Json) -> Vec<String> {
     let (Backend::Handler, false, Some(given)) = (tool.backend, tool.is_of_runtime, arguments.as_object())
     else {
         return Vec::new();
     };
-    // As a rule each argument is of one type: no schema has to be compiled for that.
+    // Arguments usually have a single type, which can be checked without compiling a schema.
     let plain = |(name, value): (&String, &Json)| {
         declared_arguments(&tool.entry)
             .and_then(|declared| declared.get(name))
@@ -704,7 +705,7 @@ fn misfits(tool: &LoopTool, arguments: &mut Json) -> Vec<String> {
     };
     let given: Map<String, Json> =
         given.iter().filter(counts).map(|(name, value)| (name.clone(), value.clone())).collect();
-    // Missing ones were told already, with those that annotations ask for.
+    // Missing arguments were already reported, together with those that annotations require.
     let of_given = schema_of_properties(&schema, &schema["properties"]);
     match harn_schema::compile_error(&of_given) {
         None => {
@@ -714,12 +715,12 @@ fn misfits(tool: &LoopTool, arguments: &mut Json) -> Vec<String> {
             }
             wrong
         }
-        // Unchecked, the handler would get anything.
+        // Without a valid schema, the handler would receive unchecked arguments.
         Some(wrong) => vec![format!("the schema of the tool is invalid: {wrong}")],
     }
 }
 
-/// Whether a value is of the type that a parameter is declared with, when that is all that is declared of its values.
+/// Returns whether a value has the declared type of a parameter, if the type is the only constraint.
 fn is_plainly(declared: &Json, value: &Json) -> bool {
     let word = match declared {
         Json::String(word) => Some(word.as_str()),
@@ -743,7 +744,7 @@ fn is_plainly(declared: &Json, value: &Json) -> bool {
     }
 }
 
-/// The state of a call that is not taken up yet.
+/// Creates the progress of a call that is not accepted yet.
 fn pending(id: &str, name: &str, tool: Option<&LoopTool>) -> ToolProgress {
     let kind = tool.map(|tool| tool.annotations.kind.clone()).filter(|kind| kind != "other");
     ToolProgress { kind, ..ToolProgress::new(id, name, "pending") }
@@ -753,7 +754,7 @@ fn missing(tool: &LoopTool, arguments: &Json) -> Vec<String> {
     tool.required.iter().filter(|name| arguments.get(name.as_str()).is_none()).cloned().collect()
 }
 
-/// What the model is told about a call that repeats itself; `first` is the first line of its result.
+/// Renders the message for a repeated call; `first` is the first line of its result.
 fn repeated(
     asset: &str,
     tool: &str,
@@ -765,13 +766,13 @@ fn repeated(
     Ok(prose.render(&agent_asset(asset), &of)?.trim_end().to_owned())
 }
 
-/// The result that a denied call gets.
+/// Returns the result of a denied call.
 fn denial_text(tool: &str, reason: &str) -> String {
     let denial = json!({"error": "permission_denied", "reason": reason, "tool": tool});
     serde_json::to_string_pretty(&denial).unwrap_or_default()
 }
 
-/// Whether the output of a `run` tool says that the command succeeded.
+/// Returns whether the output of a `run` tool indicates success.
 fn succeeded(text: &str) -> bool {
     ["exit_code=0", "Command succeeded", "success=true"].iter().any(|mark| text.contains(mark))
 }

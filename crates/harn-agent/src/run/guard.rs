@@ -1,12 +1,12 @@
-//! Guardrails: functions and agents that stop a loop, at its input or at its answer.
+//! Guardrails: functions and agents that check the input or the answer of a loop and can stop it.
 
 use super::state::Blocked;
 use super::{AgentLoop, Status};
 use crate::event::AgentEvent;
 
 impl AgentLoop {
-    /// Stops the loop. Its result has no text then: that of an answer is what a guardrail withholds, and that of a reply to
-    /// an input was written before the guardrail had decided.
+    /// Stops the loop. Its result then contains no text: that of an answer is withheld by the guardrail, and a reply to
+    /// the input was written before the guardrail decided.
     pub(super) fn block(&mut self, blocked: Blocked) {
         self.state.text.clear();
         self.state.visible.clear();
@@ -18,7 +18,7 @@ impl AgentLoop {
         self.end(Status::Blocked);
     }
 
-    /// Ends the loop with an answer that passed.
+    /// Ends the loop with an answer that passed the guardrails.
     pub(super) fn guarded(&mut self) {
         self.state.guarded = true;
         self.end(Status::Done);

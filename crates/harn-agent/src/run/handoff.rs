@@ -16,7 +16,7 @@ use crate::config::LoopConfig;
 use crate::event::AgentEvent;
 
 impl AgentLoop {
-    /// Takes the call of a handoff: the first one of a turn ends it, unless the limit is reached.
+    /// Handles the call of a handoff. The first one ends the turn, unless the limit is reached.
     pub(super) fn request_handoff(&mut self, call: &Call, prose: &dyn Prose) -> Result<(), LoopError> {
         let Some(at) = self.config.handoffs.iter().position(|handoff| handoff.tool == call.name) else {
             return Err(LoopError::Unexpected);
@@ -41,13 +41,13 @@ impl AgentLoop {
         Ok(())
     }
 
-    /// The handoff of a transfer.
+    /// Returns the handoff of a transfer.
     pub fn handoff(&self, transfer: &Transfer) -> Option<&Handoff> {
         self.config.handoffs.get(transfer.at)
     }
 
-    /// What another agent sees of the conversation; nothing when that is all of it. Of [`History::Callback`] it is what the
-    /// closure is given.
+    /// Returns the part of the conversation that another agent sees; `None` means all of it. For [`History::Callback`],
+    /// returns the argument of the closure.
     pub fn history_for(&self, history: History) -> Option<Vec<Json>> {
         let seen = || self.seen().to_json();
         match history {
@@ -55,7 +55,7 @@ impl AgentLoop {
             History::Callback => Some(seen()),
             History::Task => {
                 let task = Message::text_of(Role::User, self.config.prompt.clone());
-                // A loop without a prompt of its own was started with messages: the first of a user is its task.
+                // A loop without a prompt was started with messages; its first user message is its task.
                 let first = || seen().into_iter().find(|message| message["role"] == "user");
                 let task = (!self.config.prompt.is_empty()).then(|| task.to_json());
                 Some(task.or_else(first).into_iter().collect())
@@ -67,11 +67,11 @@ impl AgentLoop {
         }
     }
 
-    /// Makes the loop in which another agent continues: it has the record, the counts and the limits of this one. `view` is what
-    /// it sees of the conversation, if that is not all of it.
+    /// Creates the loop in which another agent continues, with the record, counters and limits of this one. `view` is
+    /// the part of the conversation that it sees; `None` means all of it.
     ///
     /// # Errors
-    /// The view holds what is not a message, or an asset does not render.
+    /// The view contains an item that is not a message, or an asset does not render.
     pub fn hand_off(
         mut self,
         mut config: LoopConfig,
@@ -144,7 +144,7 @@ impl AgentLoop {
     }
 }
 
-/// What a message says that a user or an agent wrote, without calls and results of tools.
+/// Returns a message of the user or an agent without tool calls and results; `None` for any other message.
 fn spoken(message: &Json, tools: &[String]) -> Option<Json> {
     let role = message["role"].as_str().unwrap_or_default();
     let is_result = |block: &Json| block["type"] == "tool_result";

@@ -1,4 +1,4 @@
-//! What people say to a loop while it runs, and what the host says about its skills and deferred tools.
+//! Input of users while a loop runs, and the host's answers about skills and deferred tools.
 
 use std::rc::Rc;
 
@@ -11,22 +11,22 @@ use crate::event::AgentEvent;
 use crate::loop_skill::Candidate;
 
 impl AgentLoop {
-    /// Takes what somebody said while the loop runs.
+    /// Queues user input that arrives while the loop runs.
     pub fn hear(&mut self, text: &str, delivery: Delivery) {
         self.state.heard.push(Input { text: text.to_owned(), delivery });
     }
 
-    /// Whether somebody said something that the model has not heard.
+    /// Returns whether there is input that the model has not received.
     pub(super) fn has_unheard(&self) -> bool {
         !self.state.heard.is_empty()
     }
 
-    /// What the model has not heard, in the order in which it was said.
+    /// Returns the input that the model has not received, in order of arrival.
     pub(super) fn unheard(&self) -> Vec<&str> {
         self.state.heard.iter().map(|input| input.text.as_str()).collect()
     }
 
-    /// Tells the model what was said for this moment; whether there was anything.
+    /// Sends the input that is due now to the model; returns whether there was any.
     pub(super) fn pass_on(&mut self, due: impl Fn(Delivery) -> bool) -> bool {
         let heard = std::mem::take(&mut self.state.heard);
         let (now, later): (Vec<Input>, Vec<Input>) = heard.into_iter().partition(|input| due(input.delivery));
@@ -40,7 +40,7 @@ impl AgentLoop {
         !now.is_empty()
     }
 
-    /// The question which skills fit, for a strategy that only the host knows, when the host was not asked yet.
+    /// Returns the question which skills match, if the strategy is the host's and the host has not been asked yet.
     pub(super) fn skills_question(&mut self) -> Option<Step> {
         let skills = &self.config.skills;
         let due = !self.state.skills.matched || !skills.sticky;
@@ -62,13 +62,13 @@ impl AgentLoop {
         })))
     }
 
-    /// Takes the host's answer about skills; nothing when there is no host or it failed.
+    /// Handles the host's answer about skills; `None` without a host or if it failed.
     pub(super) fn skills_matched(&mut self, answer: Option<&Json>) {
         let found = answer.map(|answer| {
             let list = unwrapped(answer);
             let list = list.get("matches").unwrap_or(list).as_array().into_iter().flatten();
             let mut found: Vec<Candidate> = list.filter_map(|found| self.host_match(found)).collect();
-            // Stable: equal ones stay as the host has put them.
+            // The sort is stable: skills with equal scores stay in the host's order.
             found.sort_by(|a, b| b.score.total_cmp(&a.score));
             found
         });
@@ -84,7 +84,7 @@ impl AgentLoop {
         Some(Candidate { id: skill.id.clone(), score, reason })
     }
 
-    /// The skills that fit, best first, and the strategy that found them.
+    /// Returns the matching skills, best first, and the strategy that found them.
     pub(super) fn fitting_skills(&mut self) -> (Vec<Candidate>, String) {
         let wanted = self.config.skills.strategy.clone();
         let text = match self.state.skills.answered.take() {
@@ -103,7 +103,7 @@ impl AgentLoop {
     }
 }
 
-/// The answer of a host, which may stand in a `result`.
+/// Returns a host's answer, which may be wrapped in `result`.
 pub fn unwrapped(answer: &Json) -> &Json {
     match answer.as_object() {
         Some(map) if map.len() == 1 => map.get("result").unwrap_or(answer),

@@ -1,4 +1,4 @@
-//! The task ledger in a loop: it is shown in each call, changed by a tool, and looked at before the end.
+//! The task ledger in a loop: it is included in each call, changed by a tool, and checked before the end.
 
 use harn_prompt::untrusted::quote;
 use harn_prompt::{Prose, prose::agent_asset};
@@ -33,7 +33,7 @@ impl AgentLoop {
         });
     }
 
-    /// The message that shows the ledger in one call.
+    /// Returns the message that shows the ledger in one call.
     ///
     /// # Errors
     /// The asset does not render.
@@ -49,7 +49,7 @@ impl AgentLoop {
         Ok(Some(json!({"role": "user", "content": content})))
     }
 
-    /// What of the ledger is against the end of the task: bindings of the feedback.
+    /// Returns the deliverables that prevent the end of the task, as bindings of the feedback.
     pub(super) fn ledger_refusal(&self) -> Option<Map<String, Json>> {
         let pending = self.state.ledger.as_ref()?.pending();
         (!pending.is_empty())

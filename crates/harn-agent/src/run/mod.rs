@@ -1,16 +1,17 @@
 //! The agent loop as a state machine.
 //!
-//! An iteration goes through these states; each arrow that needs the world is a [`Step`]:
+//! An iteration passes through these states; each arrow with a label is a [`Step`] that the driver executes:
 //!
 //! ```text
 //! Start ─recite─► Compose ─shape context─► Call ─call model─► Reply ─► Dispatch ─run tools─► … ─review─► Start
 //!                                                               └─ text only ─► Start or Ended
 //! ```
 //!
-//! `reply.rs` reads what the model answered, `answer.rs` judges the final answer, `guard.rs` is about guardrails, `handoff.rs` transfers the conversation to another agent,
-//! `dispatch.rs` takes calls through the checks, `review.rs` those that were changed afterwards, `search.rs` answers searches for
-//! tools, `saved.rs` says how a loop is saved, `turn.rs` ends turns, `remind.rs` is about reminders, `context.rs` makes what callbacks see, `input.rs` is about what people and the host say, `outcome.rs` the result.
-//! Providers of reminders may be asked before any state.
+//! `reply.rs` reads replies of the model, `answer.rs` validates the final answer, `guard.rs` handles guardrails,
+//! `handoff.rs` transfers the conversation to another agent, `dispatch.rs` checks calls, `review.rs` checks calls that
+//! were changed afterwards, `search.rs` answers tool searches, `saved.rs` defines the saved form, `turn.rs` ends turns,
+//! `remind.rs` handles reminders, `context.rs` builds the arguments of callbacks, `input.rs` handles input of users and
+//! the host, `outcome.rs` builds the result. Reminder providers may be asked before any state.
 
 mod answer;
 mod compact;
@@ -60,65 +61,67 @@ pub use skills::{Binding, SkillHook};
 pub use state::{Archive, Blocked, Delivery, Status, Transfer};
 use state::{Phase, State};
 
-/// The kind of feedback that is no message: the next reply begins with it.
+/// The kind of feedback that is not a message but the beginning of the next reply.
 const PREFILL: &str = "prefill_assistant";
 
-/// What the loop needs next.
+/// The next step that the driver must execute.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Step {
-    /// Write the text that stands for these messages.
+    /// Summarize these messages.
     Compact(Archive),
-    /// Ask the host which skills fit, with these parameters of `skill/match`.
+    /// Ask the host which skills match, with these parameters of `skill/match`.
     MatchSkills(Json),
-    /// Ask the host which deferred tools fit, with these parameters of `tool_search/query`.
+    /// Ask the host which deferred tools match, with these parameters of `tool_search/query`.
     SearchTools(Json),
-    /// Read the layers of skills again: they have changed.
+    /// Reload the skill layers, because they have changed.
     ReadSkills,
-    /// Ask the host for these of its skills with their texts, by their ids in the loop.
+    /// Fetch these skills of the host with their bodies, by their ids in the loop.
     FetchSkills(Vec<String>),
-    /// Start these servers of tools for skills, or give them back.
+    /// Start or release these MCP servers for skills.
     BindServers(Vec<Binding>),
-    /// Call these closures of skills, in order; an error of theirs is reported and changes nothing.
+    /// Call these closures of skills, in order; an error in one is reported and changes nothing.
     RunSkillHooks(Vec<SkillHook>),
-    /// Ask the option `recitation` with this dict.
+    /// Call the option `recitation` with this dict.
     Recite(Json),
-    /// Ask `context_callback` with this dict.
+    /// Call `context_callback` with this dict.
     ShapeContext(Json),
-    /// Call a model.
+    /// Call the model.
     CallModel(ModelCall),
-    /// Let the hooks look at this call before it is checked.
+    /// Call the `PreToolUse` hooks with this call before it is checked.
     BeforeTool(ToolIntent),
-    /// Ask these before a call is decided: about the call, and about later ones of the turn. They may be asked at the same time.
+    /// Ask these questions before a call is decided: about the call, and about later ones of the turn. They may be
+    /// asked concurrently.
     Permit(#[serde(deserialize_with = "one_or_many")] Vec<PermissionQuestion>),
-    /// Run these calls; when there are several they may run at the same time.
+    /// Run these calls; several calls may run concurrently.
     RunTools(Vec<ToolRun>),
-    /// Ask `post_turn_callback` with this dict.
+    /// Call `post_turn_callback` with this dict.
     ReviewTurn(Json),
-    /// Ask `output_validator` about this answer.
+    /// Call `output_validator` with this answer.
     ValidateOutput(Json),
-    /// Ask `output_guardrails` about this answer.
+    /// Call `output_guardrails` with this answer.
     GuardOutput(Json),
-    /// Transfer the conversation: [`AgentLoop::hand_off`] makes the loop of the other agent.
+    /// Transfer the conversation: [`AgentLoop::hand_off`] creates the loop of the other agent.
     HandOff(Transfer),
-    /// Ask the providers of reminders that subscribe to this event.
+    /// Ask the reminder providers that subscribe to this event.
     Remind(Moment),
-    /// Rest, and look whether there is a reason to go on.
+    /// Wait while the daemon is idle, and poll for a reason to wake.
     Rest(Rest),
-    /// The loop is over: see [`AgentLoop::outcome`].
+    /// The loop has ended: see [`AgentLoop::outcome`].
     Finished,
 }
 
-/// A call of a model that a loop needs. The conversation and the tools stay with the loop: see [`AgentLoop::call`].
+/// A model call. The loop retains the conversation and the tools: see [`AgentLoop::call`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelCall {
-    /// The options of the call, the system text among them. Of the tools they hold what prompt assembly looks at.
+    /// The options of the call, including the system prompt. They contain only the parts of the tools that prompt
+    /// assembly needs.
     #[serde(with = "shared")]
     pub options: Rc<Json>,
-    /// What is sent instead of the loop's conversation, when a callback has chosen it.
+    /// Messages from a callback that are sent instead of the loop's conversation.
     pub messages: Option<Conversation>,
 }
 
-/// A shared value is saved as what it is.
+/// Serializes a shared value as the value itself.
 mod shared {
     use std::rc::Rc;
 
@@ -134,7 +137,7 @@ mod shared {
     }
 }
 
-/// A call that the model wants.
+/// A call that the model requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolIntent {
     /// Id of the call.
@@ -151,28 +154,28 @@ impl ToolIntent {
     }
 }
 
-/// What hooks leave of a call.
+/// The combined result of the hooks of a call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HookVerdict {
-    /// Arguments that take the place of the model's.
+    /// Arguments that replace the model's.
     pub arguments: Option<Json>,
-    /// Why the call does not run.
+    /// Why the call is denied.
     pub deny: Option<String>,
 }
 
-/// What has to be known before a call is decided.
+/// A question that must be answered before a call is decided.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PermissionQuestion {
     /// The call.
     pub intent: ToolIntent,
-    /// What to ask.
+    /// The question.
     pub question: Question,
-    /// How many calls of the turn come before it, counted from the one that is being decided.
+    /// Position of the call in the turn, relative to the one that is being decided.
     #[serde(default)]
     pub ahead: usize,
 }
 
-/// Reads a list, or the one item of a snapshot from before there was a list.
+/// Reads a list, or the single item of an old snapshot.
 fn one_or_many<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<PermissionQuestion>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -195,31 +198,31 @@ pub struct ToolRun {
     pub name: String,
     /// Its arguments.
     pub arguments: Json,
-    /// Who runs it.
+    /// The backend that executes it.
     pub backend: Backend,
-    /// How often a failed execution may be tried again.
+    /// Maximum number of retries after a failed execution.
     pub retries: u32,
-    /// Milliseconds before the first retry; doubles with each.
+    /// Milliseconds before the first retry; doubles with each retry.
     pub backoff_ms: u64,
-    /// How it was approved, when somebody was asked.
+    /// How it was approved, if approval was requested.
     #[serde(default)]
     pub approval: Option<String>,
 }
 
-/// How an execution ended.
+/// The status of a tool result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolStatus {
-    /// With a result.
+    /// The call succeeded.
     Ok,
-    /// With an error.
+    /// The call failed.
     Error,
-    /// It was refused.
+    /// The call was rejected.
     Rejected,
 }
 
 impl ToolStatus {
-    /// Returns the word of callbacks and events.
+    /// Returns the name in callbacks and events.
     pub fn as_str(self) -> &'static str {
         match self {
             ToolStatus::Ok => "ok",
@@ -229,22 +232,22 @@ impl ToolStatus {
     }
 }
 
-/// What a tool gave.
+/// The result of a tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolReply {
-    /// The result as the model reads it; for a refusal its reason.
+    /// The result for the model; the reason of a rejection.
     pub text: String,
-    /// Images and documents of the result, as blocks of a message.
+    /// Images and documents of the result, as message blocks.
     #[serde(default)]
     pub media: Vec<Json>,
-    /// How it ended.
+    /// The status.
     pub status: ToolStatus,
-    /// Milliseconds it took.
+    /// Duration in milliseconds.
     pub duration_ms: i64,
 }
 
 impl ToolReply {
-    /// Makes a reply that is only text.
+    /// Creates a result that contains only text.
     pub fn new(text: String, status: ToolStatus, duration_ms: i64) -> ToolReply {
         ToolReply { text, media: Vec::new(), status, duration_ms }
     }
@@ -253,42 +256,42 @@ impl ToolReply {
 /// The answer to a [`Step`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
-    /// To [`Step::Compact`]: what a model or callback wrote, or the layout of the engine; nothing when that failed.
+    /// To [`Step::Compact`]: the output of a model or callback, or the layout of the engine; `None` if it failed.
     Summary(Option<String>),
-    /// To [`Step::MatchSkills`] or [`Step::SearchTools`]: what the host said; nothing without one, or when it failed.
+    /// To [`Step::MatchSkills`] or [`Step::SearchTools`]: the host's answer; `None` without a host or if it failed.
     Host(Option<Json>),
     /// To [`Step::ReadSkills`].
     SkillsRead {
-        /// The option `skills` as it is now.
+        /// The current value of the option `skills`.
         option: Json,
         /// Its skills.
         list: Vec<LoopSkill>,
-        /// Values of the variables that their texts mention.
+        /// Values of the variables in their bodies.
         variables: BTreeMap<String, String>,
     },
     /// To [`Step::FetchSkills`].
     Skills {
-        /// In the same order; nothing for what the host does not give.
+        /// In the same order; `None` for a skill that the host does not provide.
         skills: Vec<Option<LoopSkill>>,
-        /// Values of the variables that their texts mention.
+        /// Values of the variables in their bodies.
         variables: BTreeMap<String, String>,
     },
-    /// To [`Step::BindServers`], in the same order: what went wrong.
+    /// To [`Step::BindServers`], in the same order: the error message, if any.
     Bound(Vec<Option<String>>),
     /// To [`Step::RunSkillHooks`].
     SkillHooks,
     /// To [`Step::Recite`].
     Recitation(Option<String>),
-    /// To [`Step::ShapeContext`]: what the callback returned.
+    /// To [`Step::ShapeContext`]: the return value of the callback.
     Context(Json),
     /// To [`Step::CallModel`]: the result dict of the call.
     Reply {
-        /// The result dict. Of its transcript only the last message is looked at.
+        /// The result dict. Only the last message of its transcript is used.
         result: Json,
-        /// Milliseconds the call took.
+        /// Duration of the call in milliseconds.
         duration_ms: i64,
     },
-    /// To [`Step::CallModel`] or [`Step::Compact`]: a budget refused the call, and said this.
+    /// To [`Step::CallModel`] or [`Step::Compact`]: a budget rejected the call with this message.
     OverBudget(String),
     /// To [`Step::BeforeTool`].
     BeforeTool(HookVerdict),
@@ -296,33 +299,33 @@ pub enum Answer {
     Permit(Vec<Reply>),
     /// To [`Step::RunTools`], in the same order.
     Tools(Vec<ToolReply>),
-    /// To [`Step::ReviewTurn`]: what the callback returned.
+    /// To [`Step::ReviewTurn`]: the return value of the callback.
     Review(Json),
-    /// To [`Step::ValidateOutput`]: what is wrong with the answer, if anything.
+    /// To [`Step::ValidateOutput`]: the validation error, if any.
     Validated(Option<String>),
     /// To [`Step::CallModel`] or [`Step::GuardOutput`]: a guardrail stops the loop.
     Blocked(Blocked),
-    /// To [`Step::GuardOutput`]: all guardrails let the answer pass.
+    /// To [`Step::GuardOutput`]: the answer passed all guardrails.
     Guarded,
-    /// To [`Step::Remind`]: what came up is in [`AgentLoop::reminders_mut`].
+    /// To [`Step::Remind`]: new reminders are in [`AgentLoop::reminders_mut`].
     Reminded,
     /// To [`Step::Rest`].
     Rested(Look),
 }
 
-/// The loop cannot go on.
+/// An error that ends the loop.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoopError {
-    /// A callback returned something that has no meaning here.
+    /// A callback returned an invalid value.
     #[error("{0}")]
     Callback(String),
     /// A prompt asset did not render.
     #[error(transparent)]
     Prose(#[from] ProseError),
-    /// The options of prompt assembly are wrong.
+    /// The options of prompt assembly are invalid.
     #[error("{0}")]
     Prompt(String),
-    /// The answer does not belong to the step that was asked.
+    /// The answer does not match the current step.
     #[error("agent_loop: unexpected answer to a step")]
     Unexpected,
 }
@@ -342,16 +345,16 @@ pub struct AgentLoop {
     config: LoopConfig,
     #[serde(with = "saved")]
     state: State,
-    /// Told and not yet taken.
+    /// Events that have not been taken yet.
     events: Vec<AgentEvent>,
-    /// The tools offered to the model, when some are held back.
+    /// The tools offered to the model, if some are hidden.
     #[serde(skip)]
     offered: Cached,
     #[serde(skip)]
     paths: Lookup,
 }
 
-/// How the loop finds out where paths lead: no part of its state.
+/// Resolves paths for the loop; not part of its state.
 #[derive(Clone)]
 struct Lookup(Rc<dyn Paths>);
 
@@ -373,11 +376,11 @@ impl PartialEq for Lookup {
     }
 }
 
-/// Something that can be made again: it is no part of the loop's state.
+/// A cache that can be recomputed; not part of the loop's state.
 #[derive(Debug, Clone, Default)]
 struct Cached(RefCell<Option<(Held, Rc<Offered>)>>);
 
-/// What was found, and the skills that were active.
+/// The discovered tools, and the active skills.
 type Held = (Vec<String>, Vec<String>);
 
 impl PartialEq for Cached {
@@ -387,7 +390,7 @@ impl PartialEq for Cached {
 }
 
 impl AgentLoop {
-    /// Begins a loop.
+    /// Creates a loop.
     pub fn new(mut config: LoopConfig) -> AgentLoop {
         let reminders = pending(config.options.get("transcript").unwrap_or(&Json::Null));
         let reminders = transcript_of(&reminders);
@@ -400,8 +403,7 @@ impl AgentLoop {
         AgentLoop { config, state, events: Vec::new(), offered: Cached::default(), paths: Lookup::default() }
     }
 
-    /// The call that a step asks for, as [`harn_llm::LlmRuntime`] takes it: conversation and tools are shared with the
-    /// loop.
+    /// Returns the call of a step for [`harn_llm::LlmRuntime`]; conversation and tools are shared with the loop.
     pub fn call(&self, call: &ModelCall) -> harn_llm::Call {
         harn_llm::Call {
             options: call.options.clone(),
@@ -411,7 +413,7 @@ impl AgentLoop {
         }
     }
 
-    /// The same as one option dict, for callers that take the place of `llm_call`.
+    /// Returns the same as one option dict, for replacements of `llm_call`.
     pub fn call_options(&self, call: &ModelCall) -> Map<String, Json> {
         let mut options = call.options.as_object().cloned().unwrap_or_default();
         let messages = call.messages.as_ref().unwrap_or_else(|| self.seen());
@@ -424,7 +426,7 @@ impl AgentLoop {
 
     /// Adds a message to the history.
     fn tell_model(&mut self, message: Json) {
-        // Only pictures can be wrong, and the loop writes none; a message that cannot be read is not sent either.
+        // Only images can be invalid, and the loop creates none; an unreadable message is not sent.
         if let Err(error) = self.state.messages.push_json(message) {
             let note = state::Note::internal("unreadable_message", "system", &error.0, Json::Null);
             self.state.notes.push(note);
@@ -435,12 +437,12 @@ impl AgentLoop {
         }
     }
 
-    /// Returns what was said so far.
+    /// Returns the recorded messages.
     pub fn messages(&self) -> &Conversation {
         &self.state.messages
     }
 
-    /// Returns whether calls of the last reply are not answered yet, to be asked after an answer was given.
+    /// Returns whether calls of the last reply are still unanswered. Call it after an answer.
     pub fn is_in_tool_turn(&self) -> bool {
         matches!(self.state.phase, Phase::Dispatch | Phase::EndTurn)
     }
@@ -450,45 +452,45 @@ impl AgentLoop {
         &self.config
     }
 
-    /// Says how policies find out where paths lead. Until then all paths are unknown: no pattern permits them.
+    /// Sets how policies resolve paths. Until then all paths are unknown and no pattern permits them.
     pub fn look_up_paths(&mut self, paths: Rc<dyn Paths>) {
         self.paths = Lookup(paths);
     }
 
-    /// Says whether hooks want to see calls before they run, from the next call on.
+    /// Sets whether hooks are called before tool calls, from the next call on.
     pub fn set_hooked(&mut self, hooked: bool) {
         self.state.hooked = hooked;
     }
 
-    /// Puts tools of a server in the place of those that it has in this loop.
+    /// Replaces the tools of a server in this loop.
     ///
     /// # Errors
-    /// A tool is wrong, or has the name of another one. The loop keeps its tools then.
+    /// A tool is invalid, or has the name of another one. The tools are then unchanged.
     pub fn replace_tools(&mut self, server: &str, entries: &[Json]) -> Result<(), ConfigError> {
         self.config.replace_tools(server, entries)?;
         self.offered = Cached::default();
         Ok(())
     }
 
-    /// Says that the layers of skills have changed: they are read again before the next iteration.
+    /// Marks the skill layers as changed: they are reloaded before the next iteration.
     pub fn renew_skills(&mut self) {
         self.state.skills.stale = true;
     }
 
-    /// Takes the events since the last time.
+    /// Takes the events since the last call.
     pub fn take_events(&mut self) -> Vec<AgentEvent> {
         std::mem::take(&mut self.events)
     }
 
-    /// Queues feedback for the beginning of the next turn.
+    /// Queues feedback for the next turn.
     pub fn inject_feedback(&mut self, kind: &str, text: &str) {
         self.state.queued.push((kind.to_owned(), text.to_owned()));
     }
 
-    /// Returns what is needed next. Asking again without answering gives the same step.
+    /// Returns the next step. Repeated calls without an answer return the same step.
     ///
     /// # Errors
-    /// A prompt asset does not render, or options of prompt assembly are wrong.
+    /// A prompt asset does not render, or options of prompt assembly are invalid.
     pub fn next_step(&mut self, prose: &dyn Prose) -> Result<Step, LoopError> {
         if let Some(step) = &self.state.asked {
             return Ok(step.clone());
@@ -542,17 +544,17 @@ impl AgentLoop {
         Ok(step)
     }
 
-    /// Takes the answer to the step asked last.
+    /// Handles the answer to the current step.
     ///
     /// # Errors
-    /// The answer belongs to another step, a callback's value has no meaning, or an asset does not render.
+    /// The answer belongs to another step, a callback returned an invalid value, or an asset does not render.
     pub fn answer(&mut self, answer: Answer, prose: &dyn Prose) -> Result<(), LoopError> {
         let Some(step) = self.state.asked.take() else { return Err(LoopError::Unexpected) };
         match (step, answer) {
             (Step::BindServers(bindings), Answer::Bound(problems)) if bindings.len() == problems.len() => {
                 self.bound(&bindings, &problems);
             }
-            // The phase behind the hooks is set already.
+            // The phase that follows the hooks is already set.
             (Step::RunSkillHooks(_), Answer::SkillHooks) => {}
             (Step::MatchSkills(_), Answer::Host(answer)) => self.skills_matched(answer.as_ref()),
             (Step::ReadSkills, Answer::SkillsRead { option, list, variables }) => {
@@ -600,7 +602,7 @@ impl AgentLoop {
         Ok(())
     }
 
-    /// Ends the loop; with an answer that guardrails have not seen, they look at it first.
+    /// Ends the loop. An answer that guardrails have not checked is passed to them first.
     fn end(&mut self, status: Status) {
         if status == Status::Done && self.config.guards_output && !self.state.guarded {
             self.state.phase = Phase::Guard;
@@ -610,7 +612,7 @@ impl AgentLoop {
         self.state.phase = Phase::Ended;
     }
 
-    /// Begins a turn.
+    /// Starts a turn.
     fn begin(&mut self) -> Option<Step> {
         if let Some(hooks) = self.skill_hooks() {
             self.state.phase = Phase::Begin;
@@ -641,7 +643,7 @@ impl AgentLoop {
         }
     }
 
-    /// Makes the options of the model call.
+    /// Builds the options of the model call.
     fn compose(&mut self, recitation: Option<String>, prose: &dyn Prose) -> Result<Option<Step>, LoopError> {
         let fragments = self.turn_fragments(recitation.clone(), None, prose)?;
         let system_bytes = fragments.iter().map(|fragment| fragment.body.len()).sum();
@@ -662,11 +664,11 @@ impl AgentLoop {
         Ok(Some(Step::ShapeContext(self.shaping_context(system.as_str()))))
     }
 
-    /// Returns the primary block of the next turn. `session_system` is the system text stored with the session; without it,
-    /// that of the transcript that the loop goes on with.
+    /// Returns the primary block of the next turn. `session_system` is the system prompt stored with the session;
+    /// without it, that of the transcript that the loop continues.
     ///
     /// # Errors
-    /// A prompt asset does not render, or options of prompt assembly are wrong.
+    /// A prompt asset does not render, or options of prompt assembly are invalid.
     pub fn turn_fragments(
         &self,
         recitation: Option<String>,
@@ -676,7 +678,7 @@ impl AgentLoop {
         let config = &self.config;
         let mut options = config.options.clone();
         options.insert("system".into(), config.system.clone().or_else(|| self.option_text("system")).into());
-        // Without tools there is no text protocol, so its tags must not be asked for.
+        // Without tools, the text protocol is not used, so the prompt must not mention its tags.
         let format = if config.tools.is_empty() { Format::Native } else { config.format };
         options.insert("tool_format".into(), format.as_str().into());
         options.insert("recitation".into(), recitation.into());
@@ -696,14 +698,14 @@ impl AgentLoop {
         let session_system = session_system.or_else(stored);
         let input = TurnInput { options: &options, session_system, listing: &listing };
         let mut fragments = harn_prompt::turn_fragments(&input, prose)?;
-        // Tools that are not there now: their guidance is left out, and the trace says so.
+        // The guidance of unavailable tools is omitted, which is recorded in the trace.
         let absent = self.config.tools.iter().filter(|tool| self.waits(tool) || !self.in_scope(tool));
         let absent: Vec<Json> = absent.map(|tool| tool.entry.clone()).collect();
         fragments.extend(harn_prompt::tool_guidance(&absent));
         Ok(fragments)
     }
 
-    /// Deferred tools that no search has brought up yet.
+    /// Returns the deferred tools that no search has found yet.
     fn waiting_tools(&self) -> impl Iterator<Item = &LoopTool> {
         self.config.tools.iter().filter(|tool| self.waits(tool))
     }
@@ -717,7 +719,8 @@ impl AgentLoop {
         value.as_str().map(str::to_owned)
     }
 
-    /// Entries of the tools that the model sees in this turn: found ones lose their flag.
+    /// Returns the entries of the tools that the model sees in this turn; those found by a search are no longer
+    /// deferred.
     fn visible_tools(&self) -> Vec<Json> {
         let mut out: Vec<Json> = Vec::new();
         if let Some(search) = &self.config.search {
@@ -734,7 +737,7 @@ impl AgentLoop {
         out
     }
 
-    /// What the model is offered in this turn: shared by all loops with the same tools, unless some are held back.
+    /// Returns the tools for this turn: shared by all loops with the same tools, unless some are hidden.
     fn offered(&self) -> Rc<Offered> {
         if self.config.search.is_none() && !self.is_scoped() {
             return self.config.tools.offered().clone();
@@ -751,7 +754,7 @@ impl AgentLoop {
         }
     }
 
-    /// Deferred tools that the contract names, when `include_stub_listing` asks for it.
+    /// Returns the deferred tools that the contract names if `include_stub_listing` is set.
     fn stubs(&self) -> Vec<(String, String)> {
         let option = self.config.options.get("tool_search");
         let wanted = option.and_then(|o| o.get("include_stub_listing")).is_some_and(harn_llm::json::truthy);
@@ -767,7 +770,7 @@ impl AgentLoop {
     }
 
     fn options_of_call(&mut self, fragments: &[Fragment]) -> Map<String, Json> {
-        // What `system` and `prompt` say is in the fragments and messages.
+        // The contents of `system` and `prompt` are already in the fragments and messages.
         let is_for_calls =
             |key: &str| !matches!(key, "system" | "prompt") && !crate::config::is_of_loops(key);
         let given = self.config.options.iter().filter(|(key, _)| is_for_calls(key));
@@ -789,7 +792,8 @@ impl AgentLoop {
             options.shift_remove("tool_search");
         }
         if config.structured || config.validates {
-            // The loop judges: a reply that calls tools is not its answer, and a correction is a turn of its own.
+            // The loop itself validates: a reply with tool calls is not the answer, and a correction is a separate
+            // turn.
             options.insert("output_validation".into(), "off".into());
             options.insert("schema_retries".into(), 0.into());
             options.shift_remove("output_validator");
@@ -842,7 +846,7 @@ impl AgentLoop {
         self.call_next(call, prose)
     }
 
-    /// The call is made; the ledger is shown in this one only.
+    /// Makes the call. The ledger is shown only in this call.
     fn call_next(&mut self, mut call: ModelCall, prose: &dyn Prose) -> Result<(), LoopError> {
         if let Some(message) = self.ledger_message(prose)? {
             let mut messages = call.messages.take().unwrap_or_else(|| self.seen().clone());

@@ -8,7 +8,7 @@ use super::state::{Blocked, Note, Transfer, add_once};
 use super::{AgentLoop, Status};
 
 impl AgentLoop {
-    /// Returns how the loop ended; `None` while it runs.
+    /// Returns the final status; `None` while the loop runs.
     pub fn status(&self) -> Option<Status> {
         let status = self.state.status?;
         if status == Status::Blocked {
@@ -27,22 +27,22 @@ impl AgentLoop {
         (!met).then_some(required)
     }
 
-    /// Returns what people should see of the last turn.
+    /// Returns the user-visible text of the last turn.
     pub fn last_visible(&self) -> &str {
         &self.state.turn.text
     }
 
-    /// Whether the last turn came to its end: nothing that it was asked for is left half done.
+    /// Returns whether the last turn was completed, so that nothing is left half done.
     pub fn is_turn_completed(&self) -> bool {
         !matches!(self.state.status, None | Some(Status::BudgetExhausted))
     }
 
-    /// Whether a model has answered.
+    /// Returns whether a model has replied.
     pub fn has_called(&self) -> bool {
         self.state.counts.llm_calls > 0
     }
 
-    /// Whether `max_iterations` ended the loop, and no other limit.
+    /// Returns whether `max_iterations` ended the loop, and no other limit.
     pub fn is_out_of_turns(&self) -> bool {
         self.state.out_of_turns
     }
@@ -52,15 +52,15 @@ impl AgentLoop {
         self.state.notes.push(Note::internal(kind, "system", text, metadata));
     }
 
-    /// Returns the result dict of the contract. `ids` gives identifiers of the transcript and its events.
+    /// Returns the result dict. `ids` generates identifiers of the transcript and its events.
     pub fn outcome(&self, duration_ms: i64, ids: &dyn Fn() -> String) -> Json {
         let mut out = self.outcome_without_messages(duration_ms, ids);
         AgentLoop::add_messages(&self.state.messages, &mut out, ids);
         out
     }
 
-    /// Returns the result dict without the messages of its transcript and their events: there may be thousands that its reader
-    /// has seen before.
+    /// Returns the result dict without the messages of its transcript and their events, for readers that already have
+    /// them.
     pub fn outcome_without_messages(&self, duration_ms: i64, ids: &dyn Fn() -> String) -> Json {
         let state = &self.state;
         let (status, natural) =
@@ -105,12 +105,12 @@ impl AgentLoop {
                 "tools_used": distinct,
             },
         });
-        // What is large is put there, not copied.
+        // Moved instead of copied, because it is large.
         out["transcript"] = self.transcript(ids);
         out
     }
 
-    /// Adds the messages to a result of [`AgentLoop::outcome_without_messages`], and their events in front of the others.
+    /// Adds the messages to a result of [`AgentLoop::outcome_without_messages`], and their events before the others.
     pub fn add_messages(messages: &Conversation, result: &mut Json, ids: &dyn Fn() -> String) {
         let messages = messages.to_json();
         let mut events = transcript::message_events(&messages, ids);

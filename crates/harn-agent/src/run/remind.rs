@@ -1,4 +1,4 @@
-//! Reminders of a loop: the moments at which providers are asked, what a call shows, and how life spans count down.
+//! Reminders of a loop: when providers are asked, which reminders a call contains, and when reminders expire.
 
 use harn_prompt::reminder::providers::pressure_level;
 use harn_prompt::reminder::{Lifecycle, compact, mark_fired, pending, post_turn, transcript_of};
@@ -9,23 +9,23 @@ use super::AgentLoop;
 use super::state::Phase;
 use crate::event::AgentEvent;
 
-/// Something that providers of reminders may react to.
+/// An event for reminder providers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Moment {
     /// One of [`harn_prompt::reminder::providers::EVENTS`].
     pub event: String,
-    /// What happened; the keys depend on the event.
+    /// The payload; its keys depend on the event.
     pub payload: Json,
 }
 
 impl AgentLoop {
-    /// The reminders of the session: a transcript that holds nothing else. Whoever drives the loop may exchange it
-    /// between two steps.
+    /// Returns the reminders of the session: a transcript that contains nothing else. The driver may replace it between
+    /// two steps.
     pub fn reminders_mut(&mut self) -> &mut Json {
         &mut self.state.reminders
     }
 
-    /// Asks the providers of an event, when there are any, before the loop goes on.
+    /// Asks the providers of an event, if there are any, before the loop continues.
     pub(super) fn moment(&mut self, event: &str, payload: impl FnOnce(&Self) -> Json) {
         if self.config.remind_at.contains(event) {
             let mut payload = payload(self);
@@ -34,8 +34,8 @@ impl AgentLoop {
         }
     }
 
-    /// The beginning of a turn. A pressure level is told once, when it is reached: a reminder in every turn would change
-    /// the system prompt each time, which no provider's cache survives.
+    /// Handles the start of a turn. A pressure level is reported only when it is newly reached, because a reminder in
+    /// every turn would change the system prompt each time and invalidate the provider's cache.
     pub(super) fn before_turn(&mut self) {
         if self.state.iterations == 0 {
             self.moment("session_start", |agent| json!({"prompt": agent.config.prompt}));
@@ -57,14 +57,14 @@ impl AgentLoop {
         }
     }
 
-    /// Tokens that the next request takes up: what the provider counted for the last one, and an estimate of what was
-    /// added since.
+    /// Returns the tokens of the next request: the provider's count for the last one, plus an estimate for newer
+    /// messages.
     fn used_tokens(&self) -> u64 {
         let (counted, messages_then) = self.state.counted.unwrap_or_default();
         u64::try_from(counted + self.seen().tokens_from(messages_then)).unwrap_or(0)
     }
 
-    /// Puts the pending reminders into the options of a call.
+    /// Adds the pending reminders to the options of a call.
     pub(super) fn show_reminders(&mut self, options: &mut Map<String, Json>) {
         if !pending(&self.state.reminders).is_empty() {
             self.state.reminders = mark_fired(&self.state.reminders, self.state.iterations.into());
@@ -76,7 +76,8 @@ impl AgentLoop {
         let mut transcript = transcript_of(&pending);
         match options.get_mut("transcript") {
             Some(Json::Object(given)) => {
-                // Its messages lead the loop's own, its reminders are the session's; only the summary is still to be told.
+                // The messages precede the loop's own, and the reminders are those of the session; only the summary is
+                // still needed.
                 given.insert("messages".into(), json!([]));
                 given.insert("events".into(), transcript["events"].take());
             }
@@ -91,7 +92,7 @@ impl AgentLoop {
         self.events.extend(lifecycle.iter().map(|entry| AgentEvent::Reminder(entry.to_json())));
     }
 
-    /// Older messages have given way: only the reminders that ask for it outlive that.
+    /// After a compaction, retains only the reminders that request it.
     pub(super) fn reminders_survive(&mut self, archived: usize, summary: &str) {
         let survivors = compact(&self.state.reminders);
         self.state.reminders = survivors.transcript;
@@ -99,7 +100,7 @@ impl AgentLoop {
         self.moment("post_compact", |_| json!({"archived_messages": archived, "summary": summary}));
     }
 
-    /// The end of a turn, whichever way it went: the reminders that the model has seen count down.
+    /// Handles the end of a turn in all cases: decrements the remaining turns of reminders that the model has seen.
     pub(super) fn after_turn(&mut self) {
         if !matches!(self.state.phase, Phase::Start | Phase::Rest(_) | Phase::Ended)
             || !std::mem::take(&mut self.state.in_turn)
@@ -118,7 +119,8 @@ impl AgentLoop {
     }
 }
 
-/// The pressure level, when it is higher than the one that was `told`; a lower one is told again when it comes back.
+/// Returns the pressure level if it is higher than the last one, `told`. A level that was left and is reached again is
+/// reported again.
 fn newly_reached(told: &mut u64, used: u64, limit: Option<u64>) -> Option<u64> {
     let level = limit.and_then(|limit| pressure_level(used, limit)).unwrap_or(0);
     let before = std::mem::replace(told, level);

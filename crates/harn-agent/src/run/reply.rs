@@ -1,4 +1,4 @@
-//! Reading what the model answered: text, calls, and whether it says that it is finished.
+//! Parses replies of the model: text, calls, and whether the model has finished.
 
 use harn_llm::tool_text::{Block, has_opening_tag, parse_reply};
 use harn_prompt::Prose;
@@ -12,10 +12,10 @@ use super::{AgentLoop, Delivery, LoopError, Status};
 use crate::config::{Fallback, Format};
 use crate::event::AgentEvent;
 
-/// Longest assistant text that history keeps.
+/// Maximum length of assistant text in the history.
 const MAX_HISTORY_CHARS: usize = 131_072;
 
-/// A reply, read.
+/// A parsed reply.
 pub(super) struct Reply<'a> {
     pub(super) result: &'a Json,
     text: &'a str,
@@ -23,12 +23,12 @@ pub(super) struct Reply<'a> {
     pub(super) calls: Vec<Call>,
     pub(super) errors: Vec<String>,
     pub(super) violations: Vec<String>,
-    /// The calls stood in the text although the loop is native.
+    /// Whether the calls were written as text in native mode.
     fallback: bool,
 }
 
 impl AgentLoop {
-    /// Takes the result dict of a model call.
+    /// Handles the result dict of a model call.
     pub(super) fn reply(
         &mut self,
         result: &Json,
@@ -54,14 +54,14 @@ impl AgentLoop {
             return Ok(());
         }
         let judged = self.judge(&reply);
-        // An answer that fits a schema is the final one: its format may leave no room for the sentinel.
+        // An answer that matches a schema is final, because its format may not allow the sentinel.
         let finished =
             finished || (self.config.persistent && judged.as_ref().is_some_and(Judged::fits_schema));
         let finished = match self.refusal(finished) {
             Some((kind, asset, bindings)) if finished => {
                 self.state.ledger_refusals += u32::from(kind == "ledger_not_satisfied");
                 self.assistant(&reply);
-                // A refusal asks for another turn as a nudge does, so it counts as one.
+                // A rejected sentinel requires another turn, like a nudge, so it is counted as one.
                 if reply.calls.is_empty() && self.count_nudge(&reply) {
                     return Ok(());
                 }
@@ -93,13 +93,13 @@ impl AgentLoop {
         match self.config.format {
             Format::Text => {
                 errors = strings("tool_parse_errors");
-                // A reply that calls through the provider's channel does not speak the text protocol.
+                // A reply with native calls does not use the text protocol.
                 if calls.iter().all(|call| call.id.starts_with("tc_")) {
                     violations = strings("protocol_violations");
                 }
             }
             Format::Native => {
-                // Calls read from text have the ids of the text grammar.
+                // Calls that were parsed from text have the ids of the text grammar.
                 calls.retain(|call| !call.id.starts_with("tc_"));
                 if calls.is_empty() && !self.config.tools.is_empty() {
                     let tagged = has_opening_tag(text);
@@ -128,7 +128,7 @@ impl AgentLoop {
         }
     }
 
-    /// Names that may be called in text.
+    /// Returns the names that may be called in text.
     pub(super) fn tool_names(&self) -> Vec<String> {
         let found = |name: &str| self.state.promoted.iter().any(|p| p == name);
         let tools = self.config.tools.iter().filter(|t| (!t.deferred || found(&t.name)) && self.in_scope(t));
@@ -136,11 +136,11 @@ impl AgentLoop {
         self.config.search.iter().map(|s| s.name.clone()).chain(tools).collect()
     }
 
-    /// Adds up tokens and notes the reply in the transcript.
+    /// Adds up tokens and records the reply in the transcript.
     fn account(&mut self, reply: &Reply<'_>, duration_ms: i64) {
         let result = reply.result;
         let int = |key: &str| result[key].as_i64().unwrap_or(0);
-        // Replies that did not fit the schema are no iterations, but they were paid for.
+        // Replies that did not match the schema are not iterations, but they were billed.
         let spent = |key: &str| result["rounds"][key].as_i64().unwrap_or_else(|| int(key));
         let (input_tokens, output_tokens) = (spent("input_tokens"), spent("output_tokens"));
         let llm_calls = result["rounds"]["llm_calls"].as_u64().and_then(|n| u32::try_from(n).ok());
@@ -151,7 +151,7 @@ impl AgentLoop {
         counts.llm_ms += duration_ms;
         let empty = result["empty_completion_retries"].as_u64().and_then(|n| u32::try_from(n).ok());
         counts.empty_retries += empty.unwrap_or_default();
-        // The assistant's message is about to become the next one.
+        // The assistant's message is about to be appended.
         let tokens = int("input_tokens") + int("output_tokens");
         self.state.counted = Some((tokens, self.seen().len() + 1));
         let calls: Vec<Json> = reply
@@ -178,7 +178,7 @@ impl AgentLoop {
         }
     }
 
-    /// Notes the searches of deferred tools that the provider ran: their events stand in the transcript of the call.
+    /// Records the provider's searches of deferred tools; their events are in the transcript of the call.
     fn searches_of_the_provider(&mut self, result: &Json) {
         let of_call = |event: &&Json| {
             let id = event["metadata"]["id"].as_str().or_else(|| event["metadata"]["tool_use_id"].as_str());
@@ -206,7 +206,7 @@ impl AgentLoop {
         }
     }
 
-    /// Whether the reply ends a persistent loop.
+    /// Returns whether the reply ends a persistent loop.
     fn says_finished(&self, reply: &Reply<'_>) -> bool {
         if !self.config.persistent {
             return false;
@@ -216,14 +216,14 @@ impl AgentLoop {
         responds || reply.text.contains(&self.config.sentinel) || self.leaves_phase(reply.text)
     }
 
-    /// Whether the last `next_phase:` line names another phase.
+    /// Returns whether the last `next_phase:` line names another phase.
     fn leaves_phase(&self, text: &str) -> bool {
         let Some(phase) = &self.config.break_unless_phase else { return false };
         let last = text.lines().rev().find_map(|line| line.trim().strip_prefix("next_phase:"));
         last.is_some_and(|next| next.trim() != phase)
     }
 
-    /// Why the sentinel does not count yet: kind, asset and bindings of the feedback.
+    /// Returns why the sentinel is not accepted yet: kind, asset and bindings of the feedback.
     fn refusal(&self, finished: bool) -> Option<(&'static str, &'static str, Map<String, Json>)> {
         if !finished {
             return None;
@@ -249,7 +249,8 @@ impl AgentLoop {
         None
     }
 
-    /// What a reply without action is answered with; `dropped` says that it is not in the history.
+    /// Returns the bindings of the feedback to a reply without action; `dropped` means that the reply is not in the
+    /// history.
     fn action_bindings(&self, dropped: bool) -> Map<String, Json> {
         bindings([
             ("dropped", json!(dropped)),
@@ -258,7 +259,7 @@ impl AgentLoop {
         ])
     }
 
-    /// Decides about calls written as text in native mode; false when the turn is over.
+    /// Decides about calls written as text in native mode; returns false if the turn is over.
     fn accept_fallback(&mut self, reply: &Reply<'_>, prose: &dyn Prose) -> Result<bool, LoopError> {
         let policy = self.config.fallback;
         self.state.counts.fallbacks += 1;
@@ -337,7 +338,7 @@ impl AgentLoop {
         self.after_turn_without_tools()
     }
 
-    /// Counts a turn without action; true when it was one too many.
+    /// Counts a turn without action; returns true if the limit is exceeded.
     fn count_nudge(&mut self, reply: &Reply<'_>) -> bool {
         self.state.nudges += 1;
         if self.state.nudges <= self.config.max_nudges {
@@ -377,7 +378,7 @@ impl AgentLoop {
         finished: bool,
         prose: &dyn Prose,
     ) -> Result<(), LoopError> {
-        // A refused sentinel has put the message there already.
+        // After a rejected sentinel, the message is already there.
         if self.state.turn.assistant.is_null() && !self.state.turn.stop {
             self.assistant(&reply);
         }
@@ -396,31 +397,31 @@ impl AgentLoop {
         Ok(())
     }
 
-    /// What the model is told of calls that could not be read.
+    /// Renders the feedback about calls that could not be parsed.
     pub(super) fn parse_guidance(&self, errors: &[String], prose: &dyn Prose) -> Result<String, LoopError> {
         let bindings = bindings([("errors", json!(errors)), ("cut_off", json!(self.is_cut_off()))]);
         Ok(prose.render(&agent_asset("parse_guidance"), &bindings)?)
     }
 
-    /// Whether the last reply reached the limit of a reply.
+    /// Returns whether the last reply was truncated at its token limit.
     pub(super) fn is_cut_off(&self) -> bool {
         matches!(self.state.stop_reason.as_deref(), Some("max_tokens" | "length"))
     }
 
-    /// Whether the last reply is an answer of the model, be it one that was cut off.
+    /// Returns whether the last reply is an answer of the model, possibly a truncated one.
     pub(super) fn is_answered(&self) -> bool {
         let none = ["content_filter", "refusal", "pause_turn", "context_overflow", "malformed_call", "empty"];
         !self.state.stop_reason.as_deref().is_some_and(|reason| none.contains(&reason))
     }
 
-    /// Whether the last reply is empty because the model has nothing to add to the results of its tools. Anthropic
-    /// documents such replies. A loop that asks for an answer of a shape has none then.
+    /// Returns whether the last reply is empty because the model has nothing to add to its tool results. Anthropic
+    /// documents such replies. They are not accepted in a loop that requires a structured or validated answer.
     pub(super) fn is_silent_end(&self) -> bool {
         let asks = self.config.structured || self.config.validates;
         self.state.stop_reason.as_deref() == Some("empty") && !self.state.successful.is_empty() && !asks
     }
 
-    /// Tells whoever runs the program that the last reply, with which the loop ends, is not all that the model had to say.
+    /// Warns the user that the last reply, with which the loop ends, is incomplete.
     pub(super) fn warn_of_rest(&mut self) {
         let what = match self.state.stop_reason.as_deref() {
             _ if self.is_cut_off() => "was cut off at the limit of tokens for one reply",
@@ -437,7 +438,7 @@ impl AgentLoop {
         self.events.push(AgentEvent::Warning { text });
     }
 
-    /// Tells the model about departures from the text protocol.
+    /// Sends the model feedback about violations of the text protocol.
     pub(super) fn violations(
         &mut self,
         list: Vec<String>,
@@ -457,7 +458,7 @@ impl AgentLoop {
         Ok(())
     }
 
-    /// Appends the assistant's message in the form that history keeps.
+    /// Appends the assistant's message in its history form.
     pub(super) fn assistant(&mut self, reply: &Reply<'_>) {
         let native_calls = self.config.format == Format::Native && !reply.calls.is_empty() && !reply.fallback;
         let message = if native_calls {
@@ -475,7 +476,7 @@ impl AgentLoop {
         if !reply.errors.is_empty() && self.config.format == Format::Text {
             return format!("[a reply with {} tool calls that could not be read]", reply.errors.len());
         }
-        // Calls that came through the provider's channel stand in no block.
+        // Native calls are not in any block.
         let in_text = reply.calls.iter().all(|call| call.id.starts_with("tc_"));
         let canonical = reply.result["canonical_text"].as_str().filter(|_| in_text);
         let prose = self.cut(&reply.visible);
@@ -498,15 +499,15 @@ impl AgentLoop {
 }
 
 impl AgentLoop {
-    /// Prose cut to what the turn policy allows, with a note; `None` when it is short enough.
+    /// Truncates prose to the limit of the turn policy, with a note; `None` if it is short enough.
     fn cut(&self, prose: &str) -> Option<String> {
         let limit = self.config.turn_policy.max_prose_chars?;
         let (end, _) = prose.char_indices().nth(limit)?;
         Some(format!("{}\n[prose cut to {limit} characters]", &prose[..end]))
     }
 
-    /// The blocks of a reply and the text beside them; `cut` shortens their prose: a cut through the whole would break the tags
-    /// and lose the done mark. Blocks that somebody else read out of it stand as they are.
+    /// Returns the blocks of a reply and the text around them. `cut` truncates only their prose, because truncating the
+    /// whole would break the tags and lose the done marker. Blocks that were parsed elsewhere are unchanged.
     fn blocks(&self, reply: &Reply<'_>, canonical: &str, cut: bool) -> String {
         let tagged = parse_reply(reply.text, &self.tool_names());
         if tagged.canonical_text().as_deref() != Some(canonical) {
@@ -523,7 +524,7 @@ impl AgentLoop {
         tagged.canonical_text().unwrap_or_default()
     }
 
-    /// Cuts the prose beside native calls: a text, or the text blocks of a list.
+    /// Truncates the prose next to native calls, which is a string or a list of blocks.
     fn cut_native(&self, mut message: Json) -> Json {
         if let Some(short) = message["content"].as_str().and_then(|text| self.cut(text)) {
             message["content"] = short.into();
@@ -537,7 +538,7 @@ impl AgentLoop {
     }
 }
 
-/// Whether the text of a result is its private reasoning, for lack of anything else.
+/// Returns whether the text of a result is only its private reasoning.
 fn is_reasoning_alone(result: &Json) -> bool {
     let spoken = |block: &Json| block["type"] == "output_text" || block["type"] == "text";
     result["text"].is_string()
@@ -554,7 +555,7 @@ fn read_call(call: &Json) -> Call {
     Call::new(text("id"), text("name"), arguments)
 }
 
-/// Prose and calls in the tags of the text protocol.
+/// Formats prose and calls with the tags of text format.
 fn tagged(prose: &str, calls: &[Call]) -> String {
     let mut parts = Vec::new();
     if !prose.is_empty() {
@@ -567,7 +568,7 @@ fn tagged(prose: &str, calls: &[Call]) -> String {
     parts.join("\n\n")
 }
 
-/// The assistant's message with native calls: as the call's transcript has it, else in OpenAI's shape.
+/// Returns the assistant's message with native calls: as recorded in the call's transcript, else in OpenAI's format.
 fn native_message(reply: &Reply<'_>) -> Json {
     let recorded = reply.result["transcript"]["messages"].as_array().and_then(|m| m.last());
     if let Some(message) = recorded.filter(|m| m["role"] == "assistant") {
@@ -584,7 +585,7 @@ fn native_message(reply: &Reply<'_>) -> Json {
     json!({"role": "assistant", "content": reply.text, "tool_calls": calls})
 }
 
-/// Makes bindings of a template.
+/// Creates bindings of a template.
 pub(super) fn bindings<const N: usize>(entries: [(&str, Json); N]) -> Map<String, Json> {
     entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }

@@ -1,4 +1,4 @@
-//! Deciding again about calls whose arguments were changed after they were admitted, as command policies do.
+//! Decides again about calls whose arguments were changed after they were admitted, for example by command policies.
 
 use harn_prompt::Prose;
 
@@ -17,27 +17,27 @@ pub struct Review {
 pub enum Reviewed {
     /// The call runs in this form.
     Run(ToolRun),
-    /// This has to be asked first; [`Review::answer`] takes the replies.
+    /// These questions must be answered first; [`Review::answer`] takes the replies.
     Ask(Vec<PermissionQuestion>),
     /// The call does not run.
     Refused(String),
 }
 
 impl Review {
-    /// Begins a decision about a call with the arguments that it has now.
+    /// Starts a decision about a call with its current arguments.
     pub fn new(run: ToolRun) -> Review {
         let call = Call::new(run.id.clone(), run.name.clone(), run.arguments.clone());
         Review { run, admitting: Admitting::new(call) }
     }
 
-    /// Takes the replies to the questions.
+    /// Adds the replies to the questions.
     pub fn answer(&mut self, replies: Vec<Reply>) {
         self.admitting.answers.extend(replies);
     }
 }
 
 impl AgentLoop {
-    /// Decides about a changed call, as far as the replies go.
+    /// Decides about a changed call as far as the replies permit.
     ///
     /// # Errors
     /// An asset does not render.
@@ -46,7 +46,7 @@ impl AgentLoop {
         let Some(tool) = self.config.tool(&run.name) else { return Ok(Reviewed::Run(run.clone())) };
         let decided = self.decide(admitting, tool, &mut Vec::new(), prose)?;
         if admitting.replaced > 0 {
-            // Whoever changed the call before has not seen this form.
+            // The command policy has not checked this form of the call.
             let reason = "a command policy and the host have both changed the arguments"; // prose-ok: diagnostic
             return Ok(Reviewed::Refused(reason.to_owned()));
         }

@@ -1,4 +1,4 @@
-//! A state as it is saved: of the two lists of messages, what they have in common is written once.
+//! The saved form of a state: messages that occur in both message lists are written once.
 
 use std::rc::Rc;
 
@@ -9,14 +9,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::state::State;
 
-/// What the model sees, as far as it is not everything that was said.
+/// The model's view, stored as the difference from all messages.
 #[derive(Serialize, Deserialize)]
 struct View {
-    /// Messages that both begin with.
+    /// Number of messages at the beginning that both have in common.
     first: usize,
-    /// What stands for those that gave way.
+    /// Messages that replace archived ones.
     own: Vec<Json>,
-    /// Messages that both end with.
+    /// Number of messages at the end that both have in common.
     last: usize,
 }
 

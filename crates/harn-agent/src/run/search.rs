@@ -1,4 +1,4 @@
-//! Calls of the tool that searches deferred tools.
+//! Calls of the tool search tool.
 
 use harn_llm::tool_vault::{Hits, ToolIndex, Vault};
 use harn_value::{Data as Json, json};
@@ -8,7 +8,7 @@ use super::{AgentLoop, Step, ToolStatus};
 use crate::event::AgentEvent;
 
 impl AgentLoop {
-    /// The question that a search asks the host, for a strategy that only the host knows.
+    /// Returns the host's question for a search, if the strategy is the host's.
     pub(super) fn search_question(&self, call: &Call) -> Option<Step> {
         let option = self.config.options.get("tool_search")?;
         let strategy = option.get("strategy").and_then(Json::as_str)?;
@@ -21,7 +21,7 @@ impl AgentLoop {
         Some(Step::SearchTools(json!({"strategy": strategy, "query": query, "candidates": candidates})))
     }
 
-    /// Takes the host's answer about deferred tools. Without one the index says what can be done instead.
+    /// Handles the host's answer about deferred tools. Without an answer, the index reports what to do instead.
     pub(super) fn host_searched(&mut self, answer: Option<&Json>) {
         self.state.phase = Phase::Dispatch;
         let Some(admitting) = self.state.turn.admitting.take() else { return };
@@ -39,7 +39,7 @@ impl AgentLoop {
         self.state.turn.leading = false;
     }
 
-    /// Answers a call of the search tool and promotes what it found.
+    /// Answers a call of the search tool and loads the tools that it found.
     pub(super) fn search(&mut self, call: &Call, by_host: Option<Hits>) {
         let option = json!({"tool_search": self.config.options.get("tool_search")});
         let parsed = harn_llm::CallOptions::from_json(&option).ok().and_then(|o| o.tool_search);

@@ -1,4 +1,4 @@
-//! Skills of a loop: which are active, what they show of the tools, and what happens when one comes or goes.
+//! Skills of a loop: which are active, which tools they show, and their activation and deactivation.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::event::AgentEvent;
 use crate::loop_skill::{Candidate, LoopSkill, id_of, is_runtime_tool};
 use crate::tool::{Backend, LoopTool};
 
-/// Closures of a skill that are to be called, in order.
+/// A closure of a skill that must be called.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkillHook {
     /// The id of the skill.
@@ -22,26 +22,26 @@ pub struct SkillHook {
     pub hook: String,
 }
 
-/// A server of tools that a skill wants, or wants no more.
+/// An MCP server that a skill needs or no longer needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binding {
     /// The id of the skill.
     pub skill: String,
     /// The name of the server in the manifest of the project.
     pub server: String,
-    /// Whether the skill has become active, or is active no longer.
+    /// Whether the skill was activated; false if it was deactivated.
     pub wanted: bool,
-    /// Whether the skill was active already when the loop began: that its servers run again is no news.
+    /// Whether the skill was already active when the loop started; restarting its servers is then not reported.
     pub again: bool,
 }
 
 impl AgentLoop {
-    /// The ids of the active skills, the best first.
+    /// Returns the ids of the active skills, best first.
     pub fn active_skills(&self) -> &[String] {
         &self.state.skills.active
     }
 
-    /// Opens an iteration: skills are matched where that is due.
+    /// Starts an iteration; matches skills if due.
     pub(super) fn open(&mut self) -> Option<Step> {
         if self.own_iterations() >= self.config.max_iterations {
             self.end_out_of_turns();
@@ -66,7 +66,7 @@ impl AgentLoop {
         if bindings.is_empty() { self.skill_hooks() } else { Some(Step::BindServers(bindings)) }
     }
 
-    /// Takes the skills that were read again. What was active and is not there any more leaves with the next choice.
+    /// Handles reloaded skills. Active skills that no longer exist are deactivated at the next selection.
     pub(super) fn skills_read(
         &mut self,
         option: Json,
@@ -80,7 +80,7 @@ impl AgentLoop {
         if !self.config.skills.loadable {
             self.config.offer_skills(prose)?;
         }
-        // An active one may show other tools now.
+        // An active skill may show other tools now.
         self.offered = Cached::default();
         Ok(())
     }
@@ -91,7 +91,7 @@ impl AgentLoop {
         }
     }
 
-    /// The question for the texts of the host's skills that are about to be active.
+    /// Returns the request for the bodies of the host's skills that are about to be activated.
     fn unread_skills(&mut self) -> Option<Step> {
         if !self.config.skills.list.iter().any(LoopSkill::is_unread) {
             return None;
@@ -120,7 +120,7 @@ impl AgentLoop {
         Some(Step::FetchSkills(next))
     }
 
-    /// Takes the host's skills with their texts; one that it does not give is not there any more.
+    /// Handles the fetched skills; a skill that the host does not provide is removed.
     pub(super) fn skills_fetched(
         &mut self,
         asked: &[String],
@@ -132,7 +132,7 @@ impl AgentLoop {
             asked.iter().zip(&fetched).filter(|(_, skill)| skill.is_none()).map(|(id, _)| id).collect();
         fetched.into_iter().flatten().for_each(|skill| self.config.skills.put(skill));
         if let Some(admitting) = self.state.turn.admitting.take() {
-            // The model has asked for it, and may ask again.
+            // The model requested the skill, and may request it again.
             self.state.phase = Phase::Dispatch;
             self.load_skill(&admitting.call);
             self.state.turn.leading = false;
@@ -153,13 +153,13 @@ impl AgentLoop {
         }
     }
 
-    /// The closures of skills that have come and gone, when there are any. The turn begins behind them.
+    /// Returns the pending closures of activated and deactivated skills, if any. The turn starts after them.
     pub(super) fn skill_hooks(&mut self) -> Option<Step> {
         let hooks = std::mem::take(&mut self.state.skills.hooks);
         (!hooks.is_empty()).then_some(Step::RunSkillHooks(hooks))
     }
 
-    /// Tells of servers that were started for skills, or given back; each with what went wrong.
+    /// Reports MCP servers that were started or released for skills, with errors.
     pub(super) fn bound(&mut self, bindings: &[Binding], problems: &[Option<String>]) {
         let told = |(binding, problem): &(&Binding, &Option<String>)| !binding.again || problem.is_some();
         for (Binding { skill, server, wanted, .. }, problem) in bindings.iter().zip(problems).filter(told) {
@@ -178,7 +178,7 @@ impl AgentLoop {
         }
     }
 
-    /// `max_iterations` is used up.
+    /// Ends the loop because `max_iterations` is reached.
     pub(super) fn end_out_of_turns(&mut self) {
         let max_iterations = Some(self.config.max_iterations);
         self.events.push(AgentEvent::BudgetExhausted { max_iterations, message: None });
@@ -186,7 +186,7 @@ impl AgentLoop {
         self.end(Status::BudgetExhausted);
     }
 
-    /// Decides which skills are active, and tells of those that come and go.
+    /// Selects the active skills, and reports activations and deactivations.
     fn choose_skills(&mut self) {
         let first = !std::mem::replace(&mut self.state.skills.matched, true);
         let mut chosen: Vec<Candidate> = Vec::new();
@@ -204,7 +204,7 @@ impl AgentLoop {
             chosen.truncate(skills.top_n);
             wanted = chosen.iter().map(|c| c.id.clone()).collect();
             if let Some(carried) = skills.carried.as_ref().filter(|_| first) {
-                // They are active already: the session goes on, so nothing is told again of those that stay.
+                // The session's skills are already active, so those that remain are not reported again.
                 let carried: Vec<String> =
                     carried.iter().filter(|id| skills.get(id).is_some()).cloned().collect();
                 if skills.sticky {
@@ -222,7 +222,7 @@ impl AgentLoop {
         wanted.retain(|id| self.config.skills.get(id).is_some());
         let before = std::mem::replace(&mut self.state.skills.active, wanted.clone());
         if first {
-            // The servers of a skill that the session has brought along ended with the loop before.
+            // The servers of skills that remain active ended with the previous loop.
             before.iter().filter(|id| wanted.contains(id)).for_each(|id| self.bind(id, true, true));
         }
         for id in before.iter().filter(|id| !wanted.contains(id)) {
@@ -234,14 +234,14 @@ impl AgentLoop {
         }
     }
 
-    /// Wants the servers of a skill, or wants them no more.
+    /// Requests or releases the servers of a skill.
     fn bind(&mut self, id: &str, wanted: bool, again: bool) {
         let servers = self.config.skills.get(id).map(|skill| skill.servers.clone()).unwrap_or_default();
         let of = |server: String| Binding { skill: id.to_owned(), server, wanted, again };
         self.state.skills.bindings.extend(servers.into_iter().map(of));
     }
 
-    /// What the task is now: the last thing that a person said.
+    /// Returns the current task: the newest message of the user, or the prompt of the loop.
     pub(super) fn query(&self) -> String {
         let newest_first = self.state.messages.iter().rev().filter(|message| message.role == Role::User);
         let text = newest_first.filter_map(|message| super::context::said_by_a_person(&message.to_json()));
@@ -285,7 +285,7 @@ impl AgentLoop {
         self.state.notes.push(Note::internal(kind, "system", "", fields));
     }
 
-    /// Whether the active skills leave a tool visible.
+    /// Returns whether the active skills leave a tool visible.
     pub(super) fn in_scope(&self, tool: &LoopTool) -> bool {
         let is_handoff = tool.backend == Backend::Handoff;
         if self.state.skills.active.is_empty() || is_handoff || is_runtime_tool(&tool.name) {
@@ -297,12 +297,12 @@ impl AgentLoop {
         narrowing.peek().is_none() || narrowing.any(|skill| skill.allows(&tool.name, namespace))
     }
 
-    /// Whether the active skills hide some tool.
+    /// Returns whether the active skills hide any tool.
     pub(super) fn is_scoped(&self) -> bool {
         !self.state.skills.active.is_empty() && self.config.tools.iter().any(|tool| !self.in_scope(tool))
     }
 
-    /// The entries of the active skills, for prompt assembly.
+    /// Returns the entries of the active skills, for prompt assembly.
     pub(super) fn active_entries(&self) -> Vec<Json> {
         let skills = self.state.skills.active.iter().filter_map(|id| self.config.skills.get(id));
         skills.map(LoopSkill::shown).collect()
@@ -319,7 +319,7 @@ impl AgentLoop {
         let refused = loaded.refused.map(|(_, code)| code);
         let (text, id) = (loaded.text, loaded.skill.map(|skill| skill.id.clone()));
         let status = if id.is_some() { ToolStatus::Ok } else { ToolStatus::Error };
-        // Whoever looks for skills without a signature wants to see those that were refused, too.
+        // The trace of unsigned skills must include the rejected ones.
         if let Some(mut fields) = event {
             if let Some(code) = refused {
                 fields["error"] = code.into();

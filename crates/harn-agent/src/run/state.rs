@@ -1,4 +1,4 @@
-//! What a loop remembers between two steps.
+//! The state of a loop between two steps.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,28 +14,28 @@ use crate::ledger::Ledger;
 use crate::loop_skill::Candidate;
 use crate::policy::{Question, Reply};
 
-/// How a loop ended.
+/// The final status of a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// The model finished.
+    /// The model has finished.
     Done,
-    /// It only talked.
+    /// Too many turns contained no tool call.
     Stuck,
-    /// A daemon has nothing left that could wake it.
+    /// Nothing can wake the daemon any more.
     Idle,
-    /// A daemon found no reason to go on too often.
+    /// The daemon was polled too often without a reason to wake.
     Watchdog,
     /// A limit was reached.
     BudgetExhausted,
-    /// A tool that had to succeed did not.
+    /// A required tool did not succeed.
     Failed,
     /// A guardrail stopped it.
     Blocked,
 }
 
 impl Status {
-    /// Returns the word of results.
+    /// Returns the name in results.
     pub fn as_str(self) -> &'static str {
         match self {
             Status::Done => "done",
@@ -49,21 +49,21 @@ impl Status {
     }
 }
 
-/// When the model hears what somebody said while the loop ran.
+/// When the model receives user input that arrives while the loop runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Delivery {
-    /// Before the next call of the model.
+    /// Before the next model call.
     InterruptImmediate,
     /// At the end of the turn.
     #[default]
     FinishStep,
-    /// When the loop rests or ends.
+    /// When the loop becomes idle or ends.
     WaitForCompletion,
 }
 
 impl Delivery {
-    /// Returns the word of messages and events.
+    /// Returns the name in messages and events.
     pub fn as_str(self) -> &'static str {
         match self {
             Delivery::InterruptImmediate => "interrupt_immediate",
@@ -72,61 +72,62 @@ impl Delivery {
         }
     }
 
-    /// Reads the word.
+    /// Parses a name.
     pub fn read(word: &str) -> Option<Delivery> {
         let all = [Delivery::InterruptImmediate, Delivery::FinishStep, Delivery::WaitForCompletion];
         all.into_iter().find(|delivery| delivery.as_str() == word)
     }
 }
 
-/// What somebody said and the model has not heard.
+/// User input that the model has not received yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Input {
     pub(super) text: String,
     pub(super) delivery: Delivery,
 }
 
-/// Where in an iteration the loop stands.
+/// The phase of a loop.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) enum Phase {
     /// Before an iteration.
     #[default]
     Start,
-    /// Skills are chosen, the turn begins.
+    /// Skills are selected and the turn starts.
     Begin,
-    /// The system prompt is to be made, with this recitation.
+    /// The system prompt must be built, with this recitation.
     Compose(Option<String>),
-    /// The model is to be called.
+    /// The model must be called.
     Call(ModelCall),
-    /// Calls are to be taken from the queue.
+    /// The next calls must be taken from the queue.
     Dispatch,
-    /// Older messages are to give way.
+    /// Older messages must be compacted.
     Compact(Box<Compacting>),
     /// All calls are answered.
     EndTurn,
-    /// The turn's callbacks are asked.
+    /// The turn's callbacks must be called.
     Close,
-    /// The answer is to be validated.
+    /// The answer must be validated.
     Validate,
-    /// Guardrails are to look at the answer.
+    /// The guardrails must check the answer.
     Guard,
-    /// The conversation is to be transferred.
+    /// The conversation must be transferred.
     HandOff(Transfer),
-    /// The turn is over, whether the loop goes on is to be decided.
+    /// The turn has ended; whether the loop continues is not decided yet.
     Finish,
-    /// A daemon rests; whether it has just begun to.
+    /// A daemon is idle; true if it has just become idle.
     Rest(bool),
-    /// The loop is over.
+    /// The loop has ended.
     Ended,
 }
 
-/// A call of the model.
+/// A tool call of the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Call {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) arguments: Json,
-    /// Questions of `approval_policy` that were asked together with those of an earlier call of the turn, with the replies.
+    /// Questions of `approval_policy` that were asked together with those of an earlier call of the turn, with the
+    /// replies.
     #[serde(default)]
     pub(super) asked: Vec<(Question, Reply)>,
 }
@@ -136,7 +137,7 @@ impl Call {
         Call { id, name, arguments, asked: Vec::new() }
     }
 
-    /// The reply of a human to this request, if it was asked in advance. A reply is used once.
+    /// Takes the reply to this request if it was asked in advance. Each reply is used once.
     pub(super) fn take_reply(&mut self, question: &Question) -> Option<Reply> {
         let is_same = |(asked, _): &(Question, Reply)| asked == question;
         let at =
@@ -149,14 +150,14 @@ impl Call {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Admitting {
     pub(super) call: Call,
-    /// Whether subscribers and hooks know of it.
+    /// Whether it was reported to subscribers and hooks.
     pub(super) announced: bool,
-    /// What the questions of its policies were answered.
+    /// The answers to questions of the policies.
     pub(super) answers: Vec<Reply>,
-    /// The layer whose host put these arguments in place of others.
+    /// The layer whose host replaced the arguments with these ones.
     #[serde(default)]
     pub(super) confirmed: Option<usize>,
-    /// How often a host has done so.
+    /// How often a host replaced the arguments.
     #[serde(default)]
     pub(super) replaced: u32,
 }
@@ -166,7 +167,7 @@ impl Admitting {
         Admitting { call, announced: false, answers: Vec::new(), confirmed: None, replaced: 0 }
     }
 
-    /// Puts other arguments in place: nothing that was said of the old ones holds for them.
+    /// Replaces the arguments. Answers about the old ones are dropped.
     pub(super) fn replace(&mut self, arguments: Json, confirmed: Option<usize>) {
         self.call.arguments = arguments;
         self.answers.clear();
@@ -182,9 +183,9 @@ pub(super) struct Answered {
     pub(super) name: String,
     pub(super) text: String,
     pub(super) status: ToolStatus,
-    /// Whether it reached execution: only then callbacks hear of it.
+    /// Whether it was executed; only then is it reported to callbacks.
     pub(super) executed: bool,
-    /// The runtime made the text, with what comes from others quoted in it.
+    /// Whether the runtime created the text and already quoted untrusted content in it.
     #[serde(default)]
     pub(super) quoted: bool,
     /// Images and documents of the result.
@@ -193,40 +194,40 @@ pub(super) struct Answered {
 }
 
 impl Answered {
-    /// The text as the model may read it.
+    /// Returns the text for the model.
     pub(super) fn shown(&self) -> String {
         if self.quoted { self.text.clone() } else { quote(&self.text).into_owned() }
     }
 }
 
-/// The turn under way.
+/// The current turn.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Turn {
     pub(super) calls: VecDeque<Call>,
-    /// What the model said for people.
+    /// The user-visible text of the model.
     pub(super) text: String,
     pub(super) names: Vec<String>,
     pub(super) answered: Vec<Answered>,
-    /// The assistant's message in a provider's shape; nil in text format.
+    /// The assistant's message in a provider's format; nil in text format.
     pub(super) assistant: Json,
-    /// The model said that it is finished.
+    /// Whether the model reported that it has finished.
     pub(super) finished: bool,
-    /// A callback or option wants the loop to stop.
+    /// Whether a callback or option stops the loop.
     pub(super) stop: bool,
     pub(super) parse_errors: Vec<String>,
     pub(super) violations: Vec<String>,
-    /// The leading run of read-only calls is still unbroken.
+    /// Whether only read-only calls have been taken so far.
     pub(super) leading: bool,
-    /// The call that waits for an answer about it.
+    /// The call about which a question is pending.
     #[serde(default)]
     pub(super) admitting: Option<Box<Admitting>>,
-    /// Calls that passed and run together with those behind them.
+    /// Calls that passed the checks and run together with later ones.
     #[serde(default)]
     pub(super) ready: Vec<ToolRun>,
     /// The handoff that ends the turn.
     #[serde(default)]
     pub(super) handoff: Option<Transfer>,
-    /// Those run before anything else is looked at.
+    /// Whether the calls in `ready` must run before any other call is checked.
     #[serde(default)]
     pub(super) hold: bool,
 }
@@ -238,32 +239,32 @@ pub struct Transfer {
     pub from: String,
     /// The agent that receives it.
     pub to: String,
-    /// What the first one says about it.
+    /// The message of the transferring agent.
     pub message: Option<String>,
-    /// The handoff, as a place in the option `handoffs`.
+    /// Index of the handoff in the option `handoffs`.
     pub at: usize,
 }
 
 impl Transfer {
-    /// The dict of results and events.
+    /// Returns the dict for results and events.
     pub(super) fn to_json(&self) -> Json {
         json!({"from": self.from, "to": self.to, "message": self.message})
     }
 }
 
-/// Where a guardrail stopped a loop, and why.
+/// Which guardrail stopped a loop, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blocked {
     /// `input` or `output`.
     pub stage: String,
-    /// The guardrail: the name of an agent, or its place in the option.
+    /// The guardrail: the name of an agent, or the index in the option.
     pub guardrail: String,
-    /// What it said.
+    /// The reason.
     pub reason: String,
 }
 
 impl Blocked {
-    /// The dict of results.
+    /// Returns the dict for results.
     pub(super) fn to_json(&self) -> Json {
         json!({"stage": self.stage, "guardrail": self.guardrail, "reason": self.reason})
     }
@@ -298,11 +299,11 @@ impl Note {
     }
 }
 
-/// JSON that is kept for long and read once: its text, which takes a part of the room of a tree.
+/// JSON that is stored for a long time and read once. Its serialized form takes less memory than a tree.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Packed {
     Text(Box<str>),
-    /// With floats, whose last bit a text may lose.
+    /// JSON with floats, whose last bit may be lost in serialization.
     Tree(Box<Json>),
 }
 
@@ -343,7 +344,7 @@ impl<'de> Deserialize<'de> for Packed {
     }
 }
 
-/// A search of deferred tools, replayed to know what is promoted.
+/// A search of deferred tools; past searches determine which tools are loaded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct PastSearch {
     pub(super) id: String,
@@ -351,91 +352,91 @@ pub(super) struct PastSearch {
     pub(super) found: Vec<String>,
 }
 
-/// Messages that give way.
+/// Messages to be compacted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Archive {
     /// The messages, oldest first.
     pub messages: Vec<Json>,
-    /// Who writes the summary.
+    /// What produces the summary.
     pub engine: Engine,
 }
 
-/// A compaction under way.
+/// A compaction in progress.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Compacting {
     pub(super) archive: Archive,
-    /// Messages in front of the summary.
+    /// Number of messages before the summary.
     pub(super) keep_first: usize,
     pub(super) mode: String,
-    /// Whether it is the second pass, since the first one left too much.
+    /// Whether it is the second pass, because the result of the first one was too large.
     pub(super) second: bool,
     pub(super) tokens_before: i64,
-    /// What comes next.
+    /// The next phase.
     pub(super) resume: Phase,
 }
 
 /// The skills of a running loop.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct SkillState {
-    /// Ids, the best first.
+    /// Ids, best first.
     pub(super) active: Vec<String>,
-    /// Ids that the model asked for; they stay.
+    /// Ids of the skills that the model loaded; they remain active.
     pub(super) loaded: Vec<String>,
-    /// Whether the first pass is over.
+    /// Whether skills have been matched at least once.
     pub(super) matched: bool,
-    /// What the host said about which skills fit; inside, nothing when it said nothing.
+    /// The host's answer about matching skills; the inner `None` means that the host did not answer.
     #[serde(default)]
     pub(super) answered: Option<Option<Vec<Candidate>>>,
-    /// Servers that are to be started or given back, and closures to be called behind that.
+    /// Servers to start or release, and closures to call after that.
     #[serde(default)]
     pub(super) bindings: Vec<Binding>,
     #[serde(default)]
     pub(super) hooks: Vec<SkillHook>,
-    /// Whether it was told that another strategy is used.
+    /// Whether the fallback to another strategy was reported.
     #[serde(default)]
     pub(super) warned: bool,
-    /// Whether they are to be read again.
+    /// Whether the skills must be reloaded.
     #[serde(default)]
     pub(super) stale: bool,
 }
 
-/// What a loop remembers of its rest.
+/// The idle state of a daemon.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Resting {
-    /// Place in the list of waits.
+    /// Index in the list of poll intervals.
     pub(super) backoff: usize,
     pub(super) attempts: u64,
     pub(super) waited_ms: u64,
     pub(super) changed_at: BTreeMap<String, f64>,
-    /// Whether the files were looked at, so that a change can be told.
+    /// Whether the initial state of the files is known, so that changes can be detected.
     pub(super) looked: bool,
-    /// It goes on from a snapshot.
+    /// Whether the loop resumed from a snapshot.
     pub(super) resumed: bool,
-    /// Iterations of earlier processes: they do not count towards `max_iterations`.
+    /// Iterations of earlier processes, which do not count towards `max_iterations`.
     pub(super) earlier: u32,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct State {
     pub(super) phase: Phase,
-    /// Whether hooks want to see calls before they run.
+    /// Whether hooks are called before tool calls.
     #[serde(default)]
     pub(super) hooked: bool,
-    /// The step that waits for its answer.
+    /// The current step, which has no answer yet.
     pub(super) asked: Option<Step>,
-    /// The call while a callback looks at its context.
+    /// The model call while a callback shapes its context.
     pub(super) composed: Option<ModelCall>,
     pub(super) turn: Turn,
     pub(super) status: Option<Status>,
-    /// `max_iterations` ended the loop.
+    /// Whether `max_iterations` ended the loop.
     #[serde(default)]
     pub(super) out_of_turns: bool,
 
-    /// Why the last reply ended, in the provider's word.
+    /// The provider's stop reason of the last reply.
     #[serde(default)]
     pub(super) stop_reason: Option<String>,
 
-    /// The answer, once a final reply holds one.
+    /// The answer, once a final reply contains one.
     #[serde(default)]
     pub(super) data: Option<Json>,
     /// Why the loop has no answer.
@@ -444,35 +445,35 @@ pub(super) struct State {
     /// The guardrail that stopped the loop.
     #[serde(default)]
     pub(super) blocked: Option<Blocked>,
-    /// Whether guardrails let the answer pass.
+    /// Whether the answer passed the guardrails.
     #[serde(default)]
     pub(super) guarded: bool,
     /// The transfers of the conversation so far.
     #[serde(default)]
     pub(super) handoffs: Vec<Transfer>,
-    /// How often the model was asked for a corrected answer.
+    /// Number of requests for a corrected answer.
     #[serde(default)]
     pub(super) corrections: u32,
 
-    /// Everything that was said.
+    /// All messages.
     pub(super) messages: Conversation,
-    /// What the model sees of it, when older messages have given way; saved by `saved.rs`.
+    /// The model's view of the messages after a compaction; saved by `saved.rs`.
     #[serde(skip)]
     pub(super) seen: Option<Conversation>,
-    /// What stands for them.
+    /// The summary that replaces older messages.
     pub(super) summary: Option<String>,
-    /// The compaction that waits for its summary.
+    /// The compaction whose summary is pending.
     pub(super) compacting: Option<Box<Compacting>>,
-    /// Whether this turn has looked at the size of its request.
+    /// Whether the size of this turn's request was checked.
     pub(super) preflighted: bool,
     /// Bytes of the last system prompt.
     pub(super) system_bytes: i64,
     pub(super) notes: Vec<Note>,
     pub(super) queued: Vec<(String, String)>,
-    /// How the next reply has to begin.
+    /// The required beginning of the next reply.
     #[serde(default)]
     pub(super) prefill: Option<String>,
-    /// What people said while the loop ran.
+    /// User input that arrived while the loop ran.
     #[serde(default)]
     pub(super) heard: Vec<Input>,
 
@@ -486,36 +487,36 @@ pub(super) struct State {
     pub(super) successful: Vec<String>,
     pub(super) rejected: Vec<String>,
     pub(super) detector: Detector,
-    /// Whether the last `run` call succeeded, and what it gave.
+    /// Whether the last `run` call succeeded, and its output.
     pub(super) verified: Option<(bool, String)>,
     pub(super) promoted: Vec<String>,
     pub(super) searches: Vec<PastSearch>,
 
     pub(super) skills: SkillState,
     pub(super) ledger: Option<Ledger>,
-    /// How often the ledger has refused the sentinel.
+    /// How often the ledger rejected the sentinel.
     pub(super) ledger_refusals: u32,
 
     /// A transcript with the session's reminders.
     pub(super) reminders: Json,
-    /// Those that the running turn has shown to the model.
+    /// Ids of the reminders that the current turn has shown to the model.
     pub(super) shown: Vec<String>,
-    /// What providers of reminders are still to be told.
+    /// Pending events for reminder providers.
     pub(super) moments: VecDeque<Moment>,
-    /// The model has answered and the turn is not over.
+    /// Whether the model has replied and the turn has not ended.
     pub(super) in_turn: bool,
-    /// Tokens of the last request and its reply, and how many messages those were.
+    /// Tokens of the last request and its reply, and the number of messages in them.
     pub(super) counted: Option<(i64, usize)>,
-    /// Pressure levels told last, in percent of the context window and of the token budget.
+    /// The last reported pressure levels, in percent of the context window and of the token budget.
     pub(super) window_level: u64,
     pub(super) budget_level: u64,
 
     pub(super) counts: Counts,
-    /// Of daemons.
+    /// The idle state, for daemons.
     pub(super) resting: Resting,
 }
 
-/// Sums for the result.
+/// Totals for the result.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Counts {
     pub(super) llm_calls: u32,
@@ -533,7 +534,7 @@ pub(super) struct Counts {
     pub(super) empty_retries: u32,
 }
 
-/// Adds a name once.
+/// Adds a name unless the list contains it.
 pub(super) fn add_once(list: &mut Vec<String>, name: &str) {
     if !list.iter().any(|n| n == name) {
         list.push(name.to_owned());

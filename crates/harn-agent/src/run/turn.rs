@@ -1,4 +1,4 @@
-//! The end of a turn: results go into the history, callbacks are asked, and the loop stops or goes on.
+//! The end of a turn: results are added to the history, callbacks are called, and the loop ends or continues.
 
 use harn_llm::options::shape::Shape;
 use harn_prompt::Prose;
@@ -9,7 +9,7 @@ use super::{AgentLoop, Delivery, LoopError, Status, Step, ToolStatus};
 use crate::event::AgentEvent;
 
 impl AgentLoop {
-    /// All calls are answered.
+    /// Ends a turn whose calls are all answered.
     pub(super) fn end_turn(&mut self) -> Option<Step> {
         self.append_results();
         self.pass_on(|delivery| delivery == Delivery::FinishStep);
@@ -27,7 +27,7 @@ impl AgentLoop {
         (self.config.reviews_turns && !self.state.turn.stop).then_some(Step::ReviewTurn(info))
     }
 
-    /// What `post_turn_callback` and `turn_end` are told.
+    /// Returns the argument of `post_turn_callback`, which is also part of `turn_end`.
     fn turn_info(&self) -> Json {
         let turn = &self.state.turn;
         let executed: Vec<_> = turn.answered.iter().filter(|a| a.executed).collect();
@@ -51,10 +51,10 @@ impl AgentLoop {
         })
     }
 
-    /// Takes what `post_turn_callback` returned.
+    /// Handles the return value of `post_turn_callback`.
     ///
     /// # Errors
-    /// It means nothing.
+    /// The value is invalid.
     pub(super) fn reviewed(&mut self, value: &Json) -> Result<(), LoopError> {
         let wrong = |got: &str| {
             let text = "post_turn_callback must return nil, a string, a bool, or {message?, stop?}, got"; // prose-ok: diagnostic
@@ -81,7 +81,7 @@ impl AgentLoop {
         Ok(())
     }
 
-    /// Ends a turn with tools when a stop was asked for; else the history may have to get shorter.
+    /// Ends a turn with tools: the loop ends, the conversation is transferred, or the history is compacted if needed.
     pub(super) fn close_turn(&mut self) {
         if self.state.turn.stop {
             self.end(Status::Done);
@@ -92,7 +92,7 @@ impl AgentLoop {
         }
     }
 
-    /// Decides whether the loop goes on after a turn with tools.
+    /// Decides whether the loop continues after a turn with tools.
     pub(super) fn finish_turn(&mut self, prose: &dyn Prose) -> Result<(), LoopError> {
         let violations = std::mem::take(&mut self.state.turn.violations);
         self.violations(violations, true, prose)?;
@@ -112,7 +112,7 @@ impl AgentLoop {
         self.after_turn_without_tools()
     }
 
-    /// Checks the token budget and goes on.
+    /// Checks the token budget and continues.
     pub(super) fn after_turn_without_tools(&mut self) -> Result<(), LoopError> {
         let used = self.state.counts.input_tokens + self.state.counts.output_tokens;
         if self.config.token_budget.is_some_and(|budget| used >= budget) {

@@ -1,4 +1,4 @@
-//! Changes to a graph. Each gives a new one and leaves a line in its audit log.
+//! Changes to a graph. Each one returns a new graph and adds an entry to its audit log.
 
 use harn_value::{Data as Json, data::Map, json};
 
@@ -6,11 +6,11 @@ use super::graph::{Edge, Graph, Node};
 use super::validate::{request, validate};
 use crate::ceiling::default_ceiling;
 
-/// When a change was made, and identifiers for it.
+/// The time of a change, and an id generator.
 pub struct Moment<'a> {
     /// RFC 3339.
     pub now: String,
-    /// Makes identifiers.
+    /// Generates identifiers.
     pub ids: &'a dyn Fn() -> String,
 }
 
@@ -29,7 +29,7 @@ impl Graph {
         }));
     }
 
-    /// A copy under an id of its own.
+    /// Returns a copy with a new id.
     #[must_use]
     pub fn clone_as_new(mut self, moment: &Moment<'_>) -> Graph {
         let metadata = json!({"source_id": self.id, "source_version": self.version});
@@ -39,10 +39,10 @@ impl Graph {
         self
     }
 
-    /// Adds a node, and an edge with it.
+    /// Adds a node and an edge.
     ///
     /// # Errors
-    /// A node without an id, with one that is taken, or an edge without ends.
+    /// The node has no id, the id already exists, or the edge has no ends.
     pub fn insert(mut self, node: &Json, edge: &Json, moment: &Moment<'_>) -> Result<Graph, String> {
         let id = node["id"].as_str().filter(|id| !id.is_empty()).ok_or("node needs an `id`")?;
         if self.node(id).is_some() {
@@ -59,10 +59,10 @@ impl Graph {
         Ok(self)
     }
 
-    /// Puts another node in the place of one.
+    /// Replaces a node.
     ///
     /// # Errors
-    /// When there is no such node.
+    /// The node does not exist.
     pub fn replace(mut self, id: &str, node: &Json, moment: &Moment<'_>) -> Result<Graph, String> {
         let new = Node::normalise(id, node)?;
         *self.existing(id)? = new;
@@ -70,10 +70,10 @@ impl Graph {
         Ok(self)
     }
 
-    /// Leads the ways out of a node, of one branch or without any, to another one.
+    /// Redirects the edges of a branch of a node to another node. Without a branch, redirects the edges without one.
     ///
     /// # Errors
-    /// When one of the nodes does not exist.
+    /// One of the nodes does not exist.
     pub fn rewire(
         mut self,
         from: &str,
@@ -100,7 +100,7 @@ impl Graph {
     /// Sets a field of a node.
     ///
     /// # Errors
-    /// When there is no such node, or the value does not fit.
+    /// The node does not exist, or the value is invalid.
     pub fn set(mut self, id: &str, field: &str, value: &Json, moment: &Moment<'_>) -> Result<Graph, String> {
         let node = self.existing(id)?;
         let mut fields = node.fields.clone();
@@ -110,10 +110,10 @@ impl Graph {
         Ok(self)
     }
 
-    /// Approves of the graph as it is.
+    /// Commits the graph in its current form.
     ///
     /// # Errors
-    /// What keeps it from running.
+    /// The validation errors.
     pub fn commit(mut self, reason: Option<&str>, moment: &Moment<'_>) -> Result<Graph, String> {
         let found = validate(&self, &Json::Null);
         if !found.errors.is_empty() {
@@ -127,7 +127,7 @@ impl Graph {
         self.nodes.iter_mut().find(|node| node.id == id).ok_or_else(|| format!("unknown node: {id}"))
     }
 
-    /// What each node may do, and what keeps it from that.
+    /// Returns the policy of each node, and the result of the validation.
     pub fn policy_report(&self, ceiling: &Json) -> Json {
         let nodes: Vec<Json> = self
             .nodes
@@ -141,7 +141,7 @@ impl Graph {
         })
     }
 
-    /// The graph with what is to be known of it.
+    /// Returns the graph with its validation and size.
     pub fn inspect(&self, ceiling: &Json) -> Json {
         json!({
             "graph": self.to_json(), "validation": validate(self, ceiling).to_json(),
@@ -149,7 +149,7 @@ impl Graph {
         })
     }
 
-    /// What is different in another graph. Ids, versions and audit logs are left out of it.
+    /// Returns the differences from another graph, except ids, versions and audit logs.
     pub fn diff(&self, other: &Graph) -> Json {
         let missing = |a: &Graph, b: &Graph| -> Vec<String> {
             a.nodes.iter().filter(|node| b.node(&node.id).is_none()).map(|node| node.id.clone()).collect()

@@ -1,17 +1,17 @@
-//! Whether a run came out as it should: fixtures, comparisons, suites.
+//! Checks of a run's results: fixtures, comparisons, suites.
 
 use harn_value::{Data as Json, json};
 
 use super::observe::{observe, tool_recordings};
 
-/// The lists and other parts of a run record, and what stands for one that is missing.
+/// The list fields of a run record, which are empty if missing.
 const LISTS: [&str; 7] =
     ["stages", "transitions", "checkpoints", "pending_nodes", "completed_nodes", "child_runs", "artifacts"];
 
-/// Reads a run record, filling in what is missing.
+/// Reads a run record and fills in missing fields.
 ///
 /// # Errors
-/// What is no dict, or of a wrong shape.
+/// The value is not a dict, or a field has a wrong type.
 pub fn normalise(input: &Json, now: &str, ids: &dyn Fn() -> String) -> Result<Json, String> {
     let Some(given) = input.as_object() else {
         return Err(format!("run must be a dict, got {}", input.type_name()));
@@ -81,7 +81,7 @@ pub fn normalise(input: &Json, now: &str, ids: &dyn Fn() -> String) -> Result<Js
     Ok(out)
 }
 
-/// What a run has to look like to be as good as this one.
+/// Returns a fixture with the expected results of runs like this one.
 pub fn fixture(run: &Json, now: &str) -> Json {
     let stages = run["stages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let assertions: Vec<Json> = stages
@@ -108,7 +108,7 @@ pub fn fixture(run: &Json, now: &str) -> Json {
     })
 }
 
-/// Holds a run against a fixture: `{pass, failures, stage_count}`.
+/// Compares a run with a fixture: `{pass, failures, stage_count}`.
 pub fn evaluate(run: &Json, fixture: &Json) -> Json {
     let stages = run["stages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let mut failures = Vec::new();
@@ -119,7 +119,7 @@ pub fn evaluate(run: &Json, fixture: &Json) -> Json {
     };
     expect("run status".to_owned(), &fixture["expected_status"], &run["status"]);
     let assertions = fixture["stage_assertions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    // The n-th assertion about a node speaks of its n-th stage.
+    // The n-th assertion about a node applies to its n-th stage.
     let mut seen: Vec<&Json> = Vec::new();
     let mut more = Vec::new();
     for assertion in assertions {
@@ -158,19 +158,19 @@ pub fn evaluate(run: &Json, fixture: &Json) -> Json {
     json!({"pass": failures.is_empty(), "failures": failures, "stage_count": stages.len()})
 }
 
-/// The text of a question that a run has asked.
+/// Returns the prompt of a question that a run asked.
 pub(crate) fn question(asked: &Json) -> String {
     if asked.is_object() { asked["prompt"].printed() } else { asked.printed() }
 }
 
-/// Whether something is a fixture: what another run has to look like.
+/// Returns whether a value is a fixture with expected results.
 pub fn is_fixture(fixture: &Json) -> bool {
     fixture["_type"] == "replay_fixture"
         || fixture["stage_assertions"].is_array()
         || fixture["expected_status"].is_string()
 }
 
-/// What is different between two runs.
+/// Returns the differences between two runs.
 pub fn diff(left: &Json, right: &Json) -> Json {
     let list = |run: &Json, key: &str| run[key].as_array().cloned().unwrap_or_default();
     let stages = stage_diffs(&list(left, "stages"), &list(right, "stages"));
@@ -254,7 +254,7 @@ fn observability_diffs(left: &Json, right: &Json) -> Vec<Json> {
     .collect()
 }
 
-/// The report of a suite from its cases: `run`, `fixture`, `label`, `path`, and `baseline` to compare with.
+/// Returns the report of a suite from its cases: `run`, `fixture`, `label`, `path`, and `baseline` to compare with.
 pub fn suite(cases: &[Json]) -> Json {
     let reports: Vec<Json> = cases
         .iter()
@@ -297,7 +297,7 @@ pub fn suite(cases: &[Json]) -> Json {
     })
 }
 
-/// Adds what follows from the stages: observability, recordings, the fixture.
+/// Adds the fields that are derived from the stages: observability, recordings, the fixture.
 pub(crate) fn complete(mut run: Json) -> Json {
     run["observability"] = observe(&run);
     run["tool_recordings"] = tool_recordings(&run);

@@ -13,7 +13,7 @@ use crate::compaction::WRITERS;
 pub const KINDS: [&str; 9] =
     ["stage", "verify", "condition", "fork", "join", "map", "reduce", "subagent", "escalation"];
 
-/// Keys of a node that hold a dict.
+/// Keys of a node whose values are dicts.
 const DICTS: [&str; 13] = [
     "model_policy",
     "auto_compact",
@@ -30,16 +30,16 @@ const DICTS: [&str; 13] = [
     "metadata",
 ];
 
-/// Keys of a node that hold text.
+/// Keys of a node whose values are strings.
 const TEXTS: [&str; 5] = ["mode", "prompt", "system", "task_label", "done_sentinel"];
 
-/// Settings of a graph that fill what the `model_policy` of a node lacks.
+/// Settings of a graph that are defaults for the `model_policy` of its nodes.
 const MODEL_DEFAULTS: [&str; 5] = ["provider", "model", "model_tier", "temperature", "max_tokens"];
 
 /// The nodes of the shorthand.
 const SHORT: [&str; 3] = ["act", "verify", "repair"];
 
-/// What the shorthand `verify` may say without a dict of its own.
+/// The checks of the shorthand `verify` that may be written without a separate dict.
 const CHECKS: [&str; 5] = ["assert_text", "command", "expect_status", "expect_text", "timeout"];
 
 /// A step of a workflow.
@@ -47,20 +47,20 @@ const CHECKS: [&str; 5] = ["assert_text", "command", "expect_status", "expect_te
 pub struct Node {
     /// Its name in the graph.
     pub id: String,
-    /// What it is made of, normalised.
+    /// Its normalized fields.
     pub fields: Map<String, Json>,
 }
 
-/// A way from one node to another.
+/// An edge from one node to another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Edge {
     /// The node that ends.
     pub from: String,
     /// The node that follows.
     pub to: String,
-    /// The outcome that takes this way; without one it is taken when no other fits.
+    /// The outcome that takes this edge; `None` if it is taken when no other edge matches.
     pub branch: Option<String>,
-    /// Text for people.
+    /// A label for display.
     pub label: Option<String>,
 }
 
@@ -69,29 +69,29 @@ pub struct Edge {
 pub struct Graph {
     /// Its identity.
     pub id: String,
-    /// How often it was copied.
+    /// The version, which each copy increments.
     pub version: i64,
-    /// Its name for people.
+    /// Its display name.
     pub name: String,
     /// The node that runs first.
     pub entry: String,
-    /// The nodes, in the order in which they were written.
+    /// The nodes, in declaration order.
     pub nodes: Vec<Node>,
-    /// The ways between them.
+    /// The edges.
     pub edges: Vec<Edge>,
-    /// What all nodes may do at most.
+    /// The upper bound of the nodes' policies.
     pub capability_policy: Json,
-    /// Which calls need a person.
+    /// Which calls need human approval.
     pub approval_policy: Json,
-    /// The program's own.
+    /// Metadata of the program.
     pub metadata: Json,
-    /// What was changed.
+    /// The changes.
     pub audit_log: Vec<Json>,
 }
 
 static NULL: Json = Json::Null;
 
-/// Fields of a node, and what they must look like.
+/// Fields of a node, with their types.
 const SHAPES: &[(&str, Shape)] = &[
     ("retry_policy.verify", Shape::Bool),
     ("retry_policy.repair", Shape::Bool),
@@ -104,10 +104,10 @@ const SHAPES: &[(&str, Shape)] = &[
 ];
 
 impl Node {
-    /// Reads a node and fills in what it leaves open.
+    /// Reads a node and fills in defaults.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A message that describes the problem.
     pub fn normalise(id: &str, input: &Json) -> Result<Node, String> {
         let wrong = |text: String| format!("node {id}: {text}");
         let Some(given) = input.as_object() else {
@@ -166,7 +166,7 @@ impl Node {
         Ok(node)
     }
 
-    /// What no reader would make sense of, and what a node of this kind has no use for.
+    /// Rejects invalid fields, and fields that nodes of this kind do not use.
     fn check_parts(&self) -> Result<(), String> {
         for (key, shape) in SHAPES {
             let value = key.split('.').fold(&Json::Object(self.fields.clone()), |at, key| &at[key]).clone();
@@ -211,7 +211,7 @@ impl Node {
         Ok(())
     }
 
-    /// Limits that are no numbers would be none.
+    /// Rejects limits that are not numbers, because they would be ignored.
     fn check_numbers(&self) -> Result<(), String> {
         let counts = [
             ("retry_policy", "max_attempts"),
@@ -256,50 +256,50 @@ impl Node {
         Ok(())
     }
 
-    /// A field; null when there is none.
+    /// Returns a field; null if missing.
     pub fn get(&self, key: &str) -> &Json {
         self.fields.get(key).unwrap_or(&NULL)
     }
 
-    /// A field that holds a dict.
+    /// Returns a field whose value is a dict.
     pub fn part(&self, key: &str) -> &Json {
         self.get(key)
     }
 
-    /// The text of a field.
+    /// Returns the string value of a field.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.get(key).as_str()
     }
 
-    /// The kind.
+    /// Returns the kind.
     pub fn kind(&self) -> &str {
         self.text("kind").unwrap_or("stage")
     }
 
-    /// Names of the tools that it brings along.
+    /// Returns the names of its tools.
     pub fn tool_names(&self) -> Vec<String> {
         tool_names(self.get("tools"))
     }
 
-    /// Whether a model has to work for it.
+    /// Returns whether a model must work on it.
     pub(crate) fn has_work(&self) -> bool {
         self.fields.contains_key("mode")
             || self.fields.contains_key("prompt")
             || !self.tool_names().is_empty()
     }
 
-    /// The kinds of artifacts that it gives.
+    /// Returns the kind of its output artifacts.
     pub fn output_kind(&self) -> &str {
         self.part("output_contract")["output_kinds"][0].as_str().unwrap_or("artifact")
     }
 
-    /// The kinds of artifacts that it takes; empty for all.
+    /// Returns the kinds of artifacts that it accepts; empty for all.
     pub fn input_kinds(&self) -> Vec<&str> {
         list_of(&self.part("input_contract")["input_kinds"])
     }
 }
 
-/// Names of the tools of a registry, or of a list of tools and registries.
+/// Returns the names of the tools of a registry, or of a list of tools and registries.
 pub fn tool_names(tools: &Json) -> Vec<String> {
     let list = if tools.is_array() { tools } else { &tools["tools"] };
     let mut out = Vec::new();
@@ -313,7 +313,7 @@ pub fn tool_names(tools: &Json) -> Vec<String> {
     out
 }
 
-/// The words of a list.
+/// Returns the strings of a list.
 pub(crate) fn list_of(value: &Json) -> Vec<&str> {
     value.as_array().into_iter().flatten().filter_map(Json::as_str).collect()
 }
@@ -334,15 +334,15 @@ impl Edge {
         }
     }
 
-    /// Reads an edge that was given by itself.
+    /// Reads a single edge.
     ///
     /// # Errors
-    /// When it has no ends.
+    /// An end is missing.
     pub fn from_json(input: &Json) -> Result<Edge, String> {
         Edge::read(0, input).map_err(|_| "edge must be a dict with `from` and `to`".to_owned())
     }
 
-    /// The edge as a dict.
+    /// Returns the edge as a dict.
     pub fn to_json(&self) -> Json {
         let mut out = json!({"from": self.from, "to": self.to});
         for (key, value) in [("branch", &self.branch), ("label", &self.label)] {
@@ -355,7 +355,7 @@ impl Edge {
 }
 
 impl Graph {
-    /// A graph of one node, without limits of its own.
+    /// Creates a graph of one node, without limits.
     pub(super) fn of_node(node: Node) -> Graph {
         Graph {
             id: String::new(),
@@ -371,10 +371,10 @@ impl Graph {
         }
     }
 
-    /// Reads a graph, or the shorthand of `act`, `verify` and `repair`. `ids` names one without an id.
+    /// Reads a graph, or the shorthand of `act`, `verify` and `repair`. `ids` generates an id if it is missing.
     ///
     /// # Errors
-    /// What is wrong with its shape. Whether its parts fit together is for [`validate`](super::validate()) to say.
+    /// The structure is invalid. Consistency is checked by [`validate`](super::validate()).
     pub fn normalise(input: &Json, ids: &dyn Fn() -> String) -> Result<Graph, String> {
         let Some(given) = input.as_object() else {
             return Err(format!("graph must be a dict, got {}", input.type_name()));
@@ -439,7 +439,7 @@ impl Graph {
         })
     }
 
-    /// The graph as a dict.
+    /// Returns the graph as a dict.
     pub fn to_json(&self) -> Json {
         let nodes: Map<String, Json> =
             self.nodes.iter().map(|node| (node.id.clone(), Json::Object(node.fields.clone()))).collect();
@@ -451,21 +451,21 @@ impl Graph {
         })
     }
 
-    /// A node by its name.
+    /// Returns the node with an id.
     pub fn node(&self, id: &str) -> Option<&Node> {
         self.nodes.iter().find(|node| node.id == id)
     }
 
-    /// The ways out of a node.
+    /// Returns the outgoing edges of a node.
     pub(crate) fn edges_from<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a Edge> {
         self.edges.iter().filter(move |edge| edge.from == id)
     }
 
-    /// The nodes that can be reached from one, itself among them, sorted.
+    /// Returns the sorted ids of the nodes that are reachable from a node, including itself.
     pub fn reachable(&self, from: &str) -> Vec<String> {
         let mut found: Vec<String> = Vec::new();
         let mut open = vec![from];
-        // Each node is left once, so its edges are looked for in one pass over all.
+        // Each node is visited once; the edges are indexed in one pass.
         let mut left: HashSet<&str> = self.nodes.iter().map(|node| node.id.as_str()).collect();
         let mut ways: HashMap<&str, Vec<&str>> = HashMap::new();
         for edge in &self.edges {
@@ -482,7 +482,7 @@ impl Graph {
     }
 }
 
-/// The nodes `act`, `verify` and `repair` of a graph without `nodes`.
+/// Expands the shorthand `act`, `verify` and `repair` of a graph without `nodes`.
 fn shorthand(given: &Map<String, Json>) -> Map<String, Json> {
     let mut out = Map::new();
     for id in SHORT {
@@ -507,7 +507,7 @@ fn shorthand(given: &Map<String, Json>) -> Map<String, Json> {
     out
 }
 
-/// A repair is verified again, when it was made.
+/// Connects the nodes of the shorthand; a repair is followed by another verification.
 fn shorthand_edges(nodes: &Map<String, Json>) -> Vec<Edge> {
     let edge = |from: &str, to: &str, branch: Option<&str>| Edge {
         from: from.to_owned(),
@@ -523,7 +523,7 @@ fn shorthand_edges(nodes: &Map<String, Json>) -> Vec<Edge> {
     ways.into_iter().filter(|way| nodes.contains_key(&way.from) && nodes.contains_key(&way.to)).collect()
 }
 
-/// A node with the settings of its graph where it has none.
+/// Applies the default settings of the graph to a node.
 fn with_defaults(graph: &Map<String, Json>, node: &Json) -> Json {
     let mut node = node.clone();
     let Some(fields) = node.as_object_mut() else { return node };
@@ -533,7 +533,7 @@ fn with_defaults(graph: &Map<String, Json>, node: &Json) -> Json {
             set(graph.get(key)).or_else(|| if key == "model_tier" { set(graph.get("tier")) } else { None });
         let Some(value) = value else { continue };
         let policy = fields.entry("model_policy").or_insert_with(|| json!({}));
-        // What is no dict is told when the node is read.
+        // Values that are not dicts are reported when the node is read.
         if policy.is_null() {
             *policy = json!({});
         }

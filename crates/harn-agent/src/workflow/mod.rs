@@ -1,9 +1,10 @@
-//! Workflows: graphs of steps, as plain data, and how they run.
+//! Workflows: graphs of steps, as plain data, and their execution.
 //!
-//! Nothing here does anything to the world. `graph` reads a graph, `validate` says whether it fits together, `edit` changes it.
-//! `run` is the state machine of a run: it says what is to be done and takes what came of it (`work`: what a model is
-//! asked, `outcome`: what came of a node, `routes`: where things are in a graph, `options`: those of a run, `world`: what it needs of its surroundings). `record` is what is written down (`packed`: in files), `observe` what can be
-//! seen in it, `fixture` whether it came out as it should.
+//! Nothing here has side effects. `graph` reads a graph, `validate` checks its consistency, `edit` changes it. `run` is
+//! the state machine of a run: it requests work and handles the results (`work`: the request to a model, `outcome`: the
+//! outcome of a node, `routes`: an index of the graph, `options`: the options of a run, `world`: its environment).
+//! `record` is the record of a run (`packed`: its form in files), `observe` derives observability data from it, and
+//! `fixture` checks its results.
 
 pub mod edit;
 pub mod fixture;

@@ -1,10 +1,10 @@
-//! What can be seen of a run: its action graph, its turns, verifications and compactions, derived from its stages.
+//! Observability data of a run: its action graph, turns, verifications and compactions, derived from its stages.
 
 use std::collections::HashMap;
 
 use harn_value::{Data as Json, data::Map, json};
 
-/// The `observability` of a run record.
+/// Returns the `observability` of a run record.
 pub fn observe(run: &Json) -> Json {
     let stages = list(run, "stages");
     let (nodes, edges) = action_graph(run);
@@ -43,7 +43,7 @@ fn list<'a>(value: &'a Json, key: &str) -> &'a [Json] {
     value[key].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Stages whose model went round with tools.
+/// Returns a summary of each stage that ran an agent loop.
 fn rounds(stages: &[Json]) -> Vec<Json> {
     let of = |stage: &Json| {
         let result = &stage["metadata"]["result"];
@@ -96,7 +96,7 @@ fn events_of(stages: &[Json], kind: &str) -> Vec<Json> {
     out
 }
 
-/// What tools were called with, and what they gave.
+/// Returns the arguments and results of tool calls.
 pub(crate) fn tool_recordings(run: &Json) -> Json {
     let mut out = Vec::new();
     for stage in list(run, "stages") {
@@ -142,7 +142,7 @@ fn edge(from: &str, to: &str, kind: &str, label: Json) -> Json {
     json!({"from_id": from, "to_id": to, "kind": kind, "label": label})
 }
 
-/// Nodes and edges of the action graph.
+/// Returns the nodes and edges of the action graph.
 fn action_graph(run: &Json) -> (Vec<Json>, Vec<Json>) {
     let id = |value: &Json| value.printed();
     let event = &run["metadata"]["trigger_event"];
@@ -163,7 +163,7 @@ fn action_graph(run: &Json) -> (Vec<Json>, Vec<Json>) {
         edges.push(edge(&run_id, trigger, "entry", Json::Null));
     }
     let (stages, transitions) = (list(run, "stages"), list(run, "transitions"));
-    // A transition leads to the next stage of its node behind the stage that it leaves.
+    // A transition leads to the next stage of its target node after the stage that it leaves.
     let mut places: HashMap<&str, usize> = HashMap::new();
     for (at, stage) in stages.iter().enumerate() {
         places.entry(stage["id"].as_str().unwrap_or_default()).or_insert(at);

@@ -1,4 +1,4 @@
-//! The options of a run, read once.
+//! The options of a run, parsed once.
 
 use harn_llm::options::shape::Shape;
 use harn_value::{Data as Json, data::Map, json};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ceiling::check_approval;
 
-/// Settings of a model that a run may put over those of its nodes.
+/// Model settings of a run that override those of its nodes.
 pub const MODEL_KEYS: [&str; 21] = [
     "provider",
     "model",
@@ -31,7 +31,7 @@ pub const MODEL_KEYS: [&str; 21] = [
     "task_ledger",
 ];
 
-/// Those of them that mean nothing to a single call.
+/// The model settings that single calls do not have.
 pub(crate) const LOOP_KEYS: [&str; 15] = [
     "tool_format",
     "max_iterations",
@@ -50,7 +50,7 @@ pub(crate) const LOOP_KEYS: [&str; 15] = [
     "task_ledger",
 ];
 
-/// Those of them that limit: they stand over what the nodes say, not in its place.
+/// The model settings that limit: they apply in addition to those of the nodes instead of replacing them.
 pub const LIMIT_KEYS: [&str; 2] = ["permissions", "command_policy"];
 
 const KEYS: [&str; 17] = [
@@ -73,42 +73,42 @@ const KEYS: [&str; 17] = [
     "trigger_event",
 ];
 
-/// See the module.
+/// The options of a workflow run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunOptions {
-    /// How many nodes may be taken from the queue; four for each node when nobody says.
+    /// Maximum number of nodes taken from the queue; by default, four per node.
     pub max_steps: Option<u64>,
-    /// Where the record is written.
+    /// The file for the record.
     pub persist_path: Option<String>,
-    /// The file of a record to go on from.
+    /// The file of a record to resume from.
     pub resume_path: Option<String>,
-    /// A record to go on from.
+    /// A record to resume from.
     pub resume_run: Json,
-    /// The file of a record that is played again.
+    /// The file of a record to replay.
     pub replay_path: Option<String>,
-    /// A record that is played again.
+    /// A record to replay.
     pub replay_run: Json,
-    /// Whether stages are taken from a record.
+    /// Whether stages are replayed from a record.
     pub replays: bool,
-    /// The conversation that stages go on with.
+    /// The conversation that stages continue.
     pub transcript: Json,
-    /// Which calls need a person, besides what graph and nodes say.
+    /// Which calls need human approval, in addition to the policies of graph and nodes.
     pub approval_policy: Json,
-    /// What mutations are told of.
+    /// Audit metadata of mutations.
     pub audit: Json,
-    /// Who started the run.
+    /// The parents of the run.
     pub lineage: Map<String, Json>,
-    /// Where the run takes place.
+    /// The execution environment of the run.
     pub execution: Json,
-    /// The program's own.
+    /// Metadata of the program.
     pub metadata: Map<String, Json>,
-    /// What set the run off.
+    /// The event that started the run.
     pub trigger_event: Json,
-    /// Settings of models over those of the nodes.
+    /// Model settings that override those of the nodes.
     pub model: Map<String, Json>,
 }
 
-/// Looks at a record that a run is to go on from, or to be played from.
+/// Validates a record to resume from or replay.
 fn check_record(key: &str, run: &Json) -> Result<(), String> {
     const ENTRIES: Shape = Shape::List(&Shape::Map(&Shape::Any));
     const NAMES: Shape = Shape::List(&Shape::Text);
@@ -127,7 +127,7 @@ fn check_record(key: &str, run: &Json) -> Result<(), String> {
 }
 
 impl RunOptions {
-    /// The names of all options.
+    /// Returns the names of all options.
     pub fn names() -> impl Iterator<Item = &'static str> {
         KEYS.into_iter().chain(MODEL_KEYS)
     }
@@ -135,7 +135,7 @@ impl RunOptions {
     /// Reads the options.
     ///
     /// # Errors
-    /// An unknown option, or one with a wrong value.
+    /// An option is unknown, or has an invalid value.
     pub fn read(given: &Json) -> Result<RunOptions, String> {
         let map = match given {
             Json::Null => return Ok(RunOptions::default()),
@@ -212,7 +212,7 @@ impl RunOptions {
         Ok(out)
     }
 
-    /// What of them the metadata of a run hold.
+    /// Returns the metadata for the record of a run.
     pub(crate) fn run_metadata(&self) -> Map<String, Json> {
         let mut out = self.metadata.clone();
         if !self.audit.is_null() {

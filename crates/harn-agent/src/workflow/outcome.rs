@@ -1,4 +1,4 @@
-//! What came of a node: its outcome, the branch it takes, and what it leaves behind.
+//! The outcome of a node, its branch, and its artifacts.
 
 use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
@@ -6,40 +6,40 @@ use serde::{Deserialize, Serialize};
 use super::graph::Node;
 use crate::artifact;
 
-/// The node that is being done.
+/// The current node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Current {
     pub(super) node: String,
     pub(super) stage_id: String,
     pub(super) started_at: String,
     pub(super) selected: Vec<Json>,
-    /// The try that runs, from 1.
+    /// The current attempt, from 1.
     pub(super) attempt: u64,
     pub(super) attempt_started: String,
     pub(super) attempts: Vec<Json>,
-    /// Why the last try was not accepted.
+    /// Why the last attempt was not accepted.
     pub(super) repair: Option<String>,
-    /// What a map works on.
+    /// The items of a map.
     pub(super) items: Vec<Json>,
-    /// What the model gave, while a command checks it.
+    /// The model's result, while a command verifies it.
     pub(super) report: Option<Report>,
 }
 
-/// What a piece of work gave.
+/// The result of a piece of work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The result of the loop, or of the call.
     pub result: Json,
-    /// What people should see of its last turn.
+    /// The user-visible text of its last turn.
     pub text: String,
     /// `{input_tokens, output_tokens, total_duration_ms, call_count, total_cost, models}`
     pub usage: Json,
-    /// The handle of the worker that did it; null when none did.
+    /// The handle of the worker that executed it; null without a worker.
     pub worker: Json,
 }
 
 impl Report {
-    /// Reads the result of a loop or call. `cost` is what its tokens cost for `model`.
+    /// Reads the result of a loop or call. `cost` is the cost of its tokens for `model`.
     pub fn of(result: Json, text: &str, model: &str, cost: f64, duration_ms: i64) -> Report {
         let (counts, calls) = match result.get("llm") {
             Some(llm) => (llm, result["trace"]["llm_calls"].as_i64().unwrap_or(0)),
@@ -54,18 +54,18 @@ impl Report {
         Report { text: text.to_owned(), result, usage, worker: Json::Null }
     }
 
-    /// How the loop ended; `None` for a call.
+    /// Returns the status of the loop; `None` for a call.
     pub fn status(&self) -> Option<&str> {
         self.result["status"].as_str()
     }
 
-    /// Whether the work is done.
+    /// Returns whether the work is complete.
     pub fn succeeded(&self) -> bool {
         self.status().is_none_or(|status| matches!(status, "done" | "completed"))
     }
 }
 
-/// How a try of a node ended.
+/// The end of an attempt.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ended {
     pub(super) failed: bool,
@@ -75,7 +75,7 @@ pub(super) struct Ended {
     pub(super) text: String,
     verification: Json,
     report: Option<Report>,
-    /// Fields of artifacts besides those that all have.
+    /// Fields of the artifacts other than the common ones.
     outputs: Vec<Map<String, Json>>,
     metadata: Map<String, Json>,
     usage: Json,
@@ -88,7 +88,7 @@ fn map(value: Json) -> Map<String, Json> {
     }
 }
 
-/// No verification has taken place.
+/// Returns the verification of a node without checks.
 fn unverified() -> Json {
     json!({"kind": "none", "ok": true, "checks": []})
 }
@@ -110,7 +110,7 @@ impl Ended {
         self
     }
 
-    /// The end of a stage.
+    /// Returns the outcome of a stage.
     pub(super) fn worked(node: &Node, report: Report, is_loop: bool) -> Ended {
         let delegated = node.kind() == "subagent";
         let mut ended = if report.succeeded() {
@@ -144,7 +144,7 @@ impl Ended {
         self.metadata.insert("worker_id".to_owned(), worker["id"].clone());
     }
 
-    /// The end of a check: of a verification node, or of a stage that is checked.
+    /// Returns the outcome of a verification node, or of a stage with verification.
     pub(super) fn verified(node: &Node, text: &str, status: Option<i64>, report: Option<Report>) -> Ended {
         let wanted = node.get("verify");
         let mut checks = Vec::new();
@@ -164,7 +164,7 @@ impl Ended {
         for expected in &texts {
             check("assert_text", text.contains(expected.as_str()), expected.as_str().into(), Json::Null);
         }
-        // A command that nothing else is expected of has to succeed.
+        // Without other expectations, a command must succeed.
         let default = (status.is_some() && texts.is_empty()).then_some(0);
         if let Some(expected) = wanted["expect_status"].as_i64().or(default) {
             check("expect_status", status.unwrap_or(0) == expected, expected.into(), status.into());
@@ -195,7 +195,7 @@ impl Ended {
         ended
     }
 
-    /// The end of a node that needs neither a model nor a command.
+    /// Returns the outcome of a node that needs neither a model nor a command.
     pub(super) fn without_work(node: &Node, selected: &[Json], items: &[Json]) -> Ended {
         match node.kind() {
             "fork" => Ended::new("forked", "fork"),
@@ -239,7 +239,7 @@ impl Ended {
         }
     }
 
-    /// The end of a map whose items a model worked on.
+    /// Returns the outcome of a map whose items a model processed.
     pub(super) fn mapped(node: &Node, items: &[Json], reports: Vec<Option<Result<Report, String>>>) -> Ended {
         let mut ended = Ended::new("mapped", "mapped");
         let (mut branches, mut texts) = (Vec::new(), Vec::new());
@@ -286,7 +286,7 @@ impl Ended {
         ended
     }
 
-    /// What the next try is told.
+    /// Returns the reason of the failure, for the next attempt.
     pub(super) fn why_failed(&self) -> String {
         if self.verification["kind"] == "none" {
             return format!("{}: {}", self.outcome, self.text);
@@ -307,7 +307,7 @@ impl Ended {
         format!("{}\n{}", checks.join("\n"), output.trim()).trim().to_owned()
     }
 
-    /// The record of a try.
+    /// Returns the record of an attempt.
     pub(super) fn attempt(&self, current: &Current, now: &str) -> Json {
         json!({
             "attempt": current.attempt, "status": self.status, "outcome": self.outcome, "branch": self.branch,
@@ -316,7 +316,7 @@ impl Ended {
         })
     }
 
-    /// The fields of the artifacts that the node leaves.
+    /// Returns the fields of the node's artifacts.
     pub(super) fn artifacts(&self, node: &Node, current: &Current) -> Vec<Json> {
         let common = json!({
             "kind": node.output_kind(), "title": format!("stage {} output", node.id), "stage": node.id,
@@ -332,7 +332,7 @@ impl Ended {
             .collect()
     }
 
-    /// The record of the stage.
+    /// Returns the record of the stage.
     pub(super) fn stage(&self, node: &Node, current: &Current, made: &[Json], now: &str) -> Json {
         let result = self.report.as_ref().map(|report| &report.result);
         let mut transcript = result.map(|result| result["transcript"].clone()).unwrap_or_default();
@@ -362,17 +362,17 @@ impl Ended {
     }
 }
 
-/// Text and data of a piece of work.
+/// Returns text and data of a piece of work.
 fn output_of(report: &Report) -> Map<String, Json> {
     let mut data = report.result.clone();
     if let Some(fields) = data.as_object_mut() {
-        // The stage of the record has it.
+        // The transcript is already in the stage of the record.
         fields.shift_remove("transcript");
     }
     map(json!({"text": report.text, "data": data}))
 }
 
-/// An item of a plain map as an artifact.
+/// Converts an item of a plain map to an artifact.
 fn copied(at: usize, item: &Json) -> Map<String, Json> {
     let mut out = map(json!({"title": format!("item {}", at + 1), "metadata": {"map_index": at}}));
     if item["_type"] == "artifact" {
@@ -391,7 +391,7 @@ fn lineage(selected: &[Json]) -> Json {
     selected.iter().map(|one| one["id"].clone()).filter(|id| !id.is_null()).collect()
 }
 
-/// What the model thought, for the record.
+/// Returns the model's private reasoning, for the record.
 fn private(result: Option<&Json>, transcript: &Json) -> Json {
     if let Some(text) =
         result.and_then(|result| result["private_reasoning"].as_str()).filter(|t| !t.is_empty())
@@ -406,7 +406,7 @@ fn private(result: Option<&Json>, transcript: &Json) -> Json {
     if texts.is_empty() { Json::Null } else { texts.join("\n\n").into() }
 }
 
-/// A transcript without results of tools, and without events that are not for people.
+/// Returns a transcript without tool results and non-public events.
 fn for_people(transcript: &Json) -> Json {
     let mut out = transcript.clone();
     let keep = |list: &mut Json, fits: &dyn Fn(&Json) -> bool| {
@@ -428,7 +428,7 @@ fn for_people(transcript: &Json) -> Json {
     out
 }
 
-/// The sum of two usages.
+/// Adds two usages.
 pub(crate) fn add_usage(a: &Json, b: &Json) -> Json {
     if a.is_null() {
         return if b.is_null() { no_usage() } else { b.clone() };
@@ -448,7 +448,7 @@ pub(crate) fn add_usage(a: &Json, b: &Json) -> Json {
     })
 }
 
-/// The usage of nothing.
+/// Returns an empty usage.
 pub(crate) fn no_usage() -> Json {
     json!({
         "input_tokens": 0, "output_tokens": 0, "total_duration_ms": 0, "call_count": 0, "total_cost": 0.0, "models": [],

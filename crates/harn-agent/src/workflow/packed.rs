@@ -1,9 +1,10 @@
-//! The form in which files hold the record of a run.
+//! The form of a run record in files.
 
 use harn_value::Data as Json;
 
-/// Puts the nodes that were done at each checkpoint in the place of their number. Files hold the number, since all of them are the
-/// first ones of `completed_nodes`: with their names a record would grow as the square of its stages.
+/// Expands the number of completed nodes at each checkpoint to their names. Files contain only the number, because
+/// these nodes are always a prefix of `completed_nodes`; with all names, the size of a record would be quadratic in its
+/// stages.
 pub fn unpack(record: &mut Json) {
     let completed = record["completed_nodes"].as_array().cloned().unwrap_or_default();
     for checkpoint in record.get_mut("checkpoints").and_then(Json::as_array_mut).into_iter().flatten() {
@@ -13,7 +14,7 @@ pub fn unpack(record: &mut Json) {
     }
 }
 
-/// The other way round: puts the number of nodes in the place of their names, where the names say no more.
+/// Replaces the names of completed nodes with their number, if they are a prefix of `completed_nodes`.
 pub fn pack(record: &mut Json) {
     let completed = record["completed_nodes"].as_array().cloned().unwrap_or_default();
     for checkpoint in record.get_mut("checkpoints").and_then(Json::as_array_mut).into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! The record of a run: what happened, in a form that files, tools and later runs understand.
+//! The record of a run, in a form for files, tools and later runs.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use super::options::RunOptions;
 use super::outcome::{add_usage, no_usage};
 use super::world::World;
 
-/// The lists of a record that only grow.
+/// The append-only lists of a record.
 const LISTS: [&str; 6] =
     ["stages", "transitions", "checkpoints", "completed_nodes", "child_runs", "artifacts"];
 
-/// How much of a record somebody has: the lengths of `LISTS`.
+/// A position in a record: the lengths of `LISTS`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Mark([usize; 6]);
 
-/// Adds to a record what came later, as [`super::Execution::changes`] gives it. What the record has already changes nothing;
-/// false when something in between is missing, or it is of another run.
+/// Applies changes from [`super::Execution::changes`] to a record. Changes that the record already contains have no
+/// effect. Returns false if changes in between are missing, or the changes belong to another run.
 pub fn apply(record: &mut Json, changes: &Json) -> bool {
     let had = |key: &str| changes["had"][key].as_u64().unwrap_or(u64::MAX);
     let has = record["checkpoints"].as_array().map_or(0, Vec::len) as u64;
@@ -44,14 +44,14 @@ pub fn apply(record: &mut Json, changes: &Json) -> bool {
     true
 }
 
-/// Whether the id of a workflow was drawn, because its graph had none: `workflow_` and a UUID.
+/// Returns whether the id of a workflow was generated because its graph had none: `workflow_` and a UUID.
 fn is_drawn(id: &str) -> bool {
     let is_uuid = |text: &str| text.len() == 36 && text.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
     id.strip_prefix("workflow_").is_some_and(is_uuid)
 }
 
-/// A moment of a run that it could go on from. How many nodes were done then: they are the first ones of the list of all, so no
-/// checkpoint has names of its own.
+/// A point of a run from which it can resume. Stores only the number of completed nodes, because they are a prefix of
+/// the complete list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Checkpoint {
     id: Json,
@@ -86,10 +86,10 @@ impl Checkpoint {
     }
 }
 
-/// The record as it grows.
+/// The record under construction.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Record {
-    /// The parts that stay as they are.
+    /// The constant fields.
     head: Map<String, Json>,
     status: String,
     finished_at: Json,
@@ -99,15 +99,15 @@ pub(super) struct Record {
     checkpoints: Vec<Checkpoint>,
     pending: Vec<String>,
     completed: Vec<String>,
-    /// How many stages the nodes have that are done.
+    /// Number of stages per completed node.
     done: BTreeMap<String, usize>,
     child_runs: Vec<Json>,
     handoffs: Vec<Json>,
-    /// Those that nobody was told of yet.
+    /// Handoffs that have not been reported yet.
     fresh_handoffs: Vec<Json>,
     transcript: Json,
     usage: Json,
-    /// Where it lies.
+    /// The path of the file.
     pub(super) persisted_path: Option<String>,
 }
 
@@ -132,8 +132,8 @@ impl Record {
         }
     }
 
-    /// Takes over a record to go on with, and returns the nodes that are due; `None` when the run begins anew, since
-    /// it was over and there is another task.
+    /// Resumes from a record and returns the pending nodes; `None` if the run restarts because it had ended and the
+    /// task is different.
     pub(super) fn resume(&mut self, run: &Json, task: &str) -> Result<Option<Vec<String>>, String> {
         if run["_type"] != "run_record" {
             return Err("resume: not a run record".to_owned());
@@ -141,7 +141,7 @@ impl Record {
         if let (Some(own), Some(other)) = (self.head["workflow_id"].as_str(), run["workflow_id"].as_str())
             && own != other
         {
-            // An id that was drawn is another one in each process: then the name tells which workflow it is.
+            // Generated ids differ between processes, so the name identifies the workflow.
             let is_same =
                 is_drawn(own) && is_drawn(other) && self.head["workflow_name"] == run["workflow_name"];
             if !is_same {
@@ -181,7 +181,7 @@ impl Record {
         Ok(Some(pending))
     }
 
-    /// The id of the next stage of a node.
+    /// Returns the id of the next stage of a node.
     pub(super) fn next_stage_id(&self, node: &str) -> String {
         let count = self.done.get(node).copied().unwrap_or_default();
         format!("{}:{node}:{}", self.id(), count + 1)
@@ -199,7 +199,7 @@ impl Record {
         std::mem::take(&mut self.fresh_handoffs)
     }
 
-    /// Adds a stage. Its conversation becomes that of the run when the run has one.
+    /// Adds a stage. Its conversation replaces that of the run if the run has one.
     pub(super) fn add_stage(&mut self, stage: Json, has_transcript: bool) {
         let node = stage["node_id"].as_str().unwrap_or_default();
         if !self.has_completed(node) {
@@ -263,7 +263,7 @@ impl Record {
         });
     }
 
-    /// The run is over.
+    /// Ends the run.
     pub(super) fn close(&mut self, status: &str, queue: &[String], world: &World<'_>) {
         let now = (world.now)();
         status.clone_into(&mut self.status);
@@ -271,20 +271,20 @@ impl Record {
         self.checkpoint(queue, "finalize", &now, world);
     }
 
-    /// The run ended with an exception.
+    /// Ends the run with an exception.
     pub(super) fn fail(&mut self, error: &str, queue: &[String], world: &World<'_>) {
         self.error = error.into();
         self.close("failed", queue, world);
     }
 
-    /// How much there is by now; `artifacts` is how many the run has.
+    /// Returns the current position; `artifacts` is the number of artifacts of the run.
     pub(super) fn mark(&self, artifacts: usize) -> Mark {
         let (stages, transitions) = (self.stages.len(), self.transitions.len());
         let (checkpoints, completed) = (self.checkpoints.len(), self.completed.len());
         Mark([stages, transitions, checkpoints, completed, self.child_runs.len(), artifacts])
     }
 
-    /// What came since `mark`.
+    /// Returns the changes since `mark`.
     pub(super) fn changes(&self, mark: Mark, artifacts: &[Json]) -> Json {
         let Mark([stages, transitions, checkpoints, completed, children, made]) = mark;
         let had: Map<String, Json> =
@@ -304,7 +304,7 @@ impl Record {
         })
     }
 
-    /// The record as a dict; with `packed` as files hold it, see [`unpack`](super::unpack).
+    /// Returns the record as a dict; with `packed`, in the form for files, see [`unpack`](super::unpack).
     pub(super) fn to_json(&self, artifacts: &[Json], packed: bool) -> Json {
         let mut out = self.head.clone();
         let completed = |one: &Checkpoint| match packed {
@@ -325,12 +325,12 @@ impl Record {
         if !self.error.is_null() {
             out.insert("error".to_owned(), self.error.clone());
         }
-        // What follows from the stages is worked out when there are no more to come.
+        // The derived fields are computed only when all stages are complete.
         if self.status == "running" { Json::Object(out) } else { complete(Json::Object(out)) }
     }
 }
 
-/// Handoffs anywhere in what a stage gave.
+/// Finds handoffs anywhere in the result of a stage.
 pub(crate) fn find_handoffs(value: &Json, depth: usize, out: &mut Vec<Json>) {
     if depth > 6 {
         return;
@@ -345,7 +345,7 @@ pub(crate) fn find_handoffs(value: &Json, depth: usize, out: &mut Vec<Json>) {
     }
 }
 
-/// One of the same id is replaced.
+/// Adds a handoff; replaces one with the same id.
 pub(crate) fn merge_handoff(list: &mut Vec<Json>, handoff: Json) {
     match list.iter_mut().find(|known| known["id"] == handoff["id"]) {
         Some(known) => *known = handoff,

@@ -1,4 +1,4 @@
-//! The graph of a run: it changes no more, so what is asked at every step is found without looking through all of it.
+//! The graph of a run with an index. The graph is constant, so the lookups of every step avoid a full scan.
 
 use std::collections::BTreeMap;
 
@@ -6,21 +6,21 @@ use serde::{Deserialize, Serialize};
 
 use super::graph::{Edge, Graph, Node};
 
-/// A graph, and where in it everything is.
+/// A graph with an index of its nodes and edges.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Routes {
     pub(super) graph: Graph,
-    /// Nodes by their names.
+    /// Node indexes by id.
     places: BTreeMap<String, usize>,
-    /// The edges out of each node, and into each.
+    /// The outgoing and incoming edges of each node.
     out: Vec<Vec<usize>>,
     into: Vec<Vec<usize>>,
-    /// Whether some node verifies.
+    /// Whether any node verifies.
     verifies: bool,
 }
 
 impl Routes {
-    /// Looks through a valid graph: its edges lead from nodes to nodes.
+    /// Indexes a valid graph, whose edges connect existing nodes.
     pub(super) fn new(graph: Graph) -> Routes {
         let places: BTreeMap<String, usize> =
             graph.nodes.iter().enumerate().map(|(at, node)| (node.id.clone(), at)).collect();
@@ -35,7 +35,7 @@ impl Routes {
         Routes { graph, places, out, into, verifies }
     }
 
-    /// A node by its name.
+    /// Returns the node with an id.
     pub(super) fn node(&self, id: &str) -> Option<&Node> {
         self.places.get(id).map(|at| &self.graph.nodes[*at])
     }
@@ -45,7 +45,7 @@ impl Routes {
         list.iter().map(|edge| &self.graph.edges[*edge])
     }
 
-    /// The ways that an outcome takes: those of its branch, or else those without one.
+    /// Returns the edges that an outcome takes: those of its branch, or else those without a branch.
     pub(super) fn next(&self, id: &str, branch: &str) -> Vec<&Edge> {
         let of = |wanted: Option<&str>| -> Vec<&Edge> {
             self.edges(&self.out, id).filter(|edge| edge.branch.as_deref() == wanted).collect()
@@ -54,7 +54,7 @@ impl Routes {
         if taken.is_empty() { of(None) } else { taken }
     }
 
-    /// The different nodes with a way to this one.
+    /// Returns the distinct nodes with an edge to this one.
     pub(super) fn incoming(&self, id: &str) -> Vec<&str> {
         let mut out: Vec<&str> = Vec::new();
         for edge in self.edges(&self.into, id) {
@@ -65,7 +65,7 @@ impl Routes {
         out
     }
 
-    /// The verifying nodes that a node leads to, itself among them, sorted by their names.
+    /// Returns the verification nodes reachable from a node, including itself, sorted by id.
     pub(super) fn verifications_behind(&self, id: &str) -> Vec<&Node> {
         let Some(start) = self.places.get(id).filter(|_| self.verifies) else { return Vec::new() };
         let mut seen = vec![false; self.graph.nodes.len()];

@@ -1,7 +1,7 @@
-//! A workflow that runs, as a state machine without I/O.
+//! The execution of a workflow, as a state machine without I/O.
 //!
-//! [`Execution::next_step`] says what is needed next (ask models, run a command, wait, write the record) and
-//! [`Execution::answer`] takes what came of it. It can be saved between any two steps.
+//! [`Execution::next_step`] returns what is needed next (run models, run a command, wait, write the record), and
+//! [`Execution::answer`] takes the result. It can be saved between any two steps.
 //!
 //! ```text
 //! ready queue ─► node ─► work of a model, a command, or nothing ─► outcome ─► branch ─► edges ─► ready queue
@@ -21,73 +21,73 @@ use super::work::{Command, Inputs, Work, inputs_of, map_items, runs_loop};
 use super::world::World;
 use crate::artifact;
 
-/// What the driver has to do.
+/// The next step that the driver must execute.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Step {
     /// Write the record: see [`Execution::record`].
     Persist,
-    /// Have these done, at most so many at once, until so many have succeeded.
+    /// Execute pieces of work concurrently, up to a limit, until enough have succeeded.
     Run {
-        /// The pieces, in the order of their items.
+        /// The pieces of work, in the order of their items.
         works: Vec<Work>,
-        /// How many at once.
+        /// Maximum number of concurrent pieces.
         at_once: usize,
-        /// How many successes are enough.
+        /// Number of successes after which the remaining pieces are skipped.
         enough: usize,
-        /// Whether a piece that fails with an exception is a failed branch; else it ends the run.
+        /// Whether an exception in a piece is a failed branch; otherwise it ends the run.
         tolerant: bool,
     },
     /// Run a command.
     Command(Command),
-    /// Wait so many milliseconds.
+    /// Wait for this many milliseconds.
     Pause(u64),
-    /// The run is over: see [`Execution::result`].
+    /// The run has ended: see [`Execution::result`].
     Finished,
 }
 
-/// What came of a step.
+/// The answer to a step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
-    /// The record is written, or the time is over.
+    /// The record is written, or the pause has elapsed.
     Done,
-    /// What each piece gave; `None` for one that was not needed any more.
+    /// The result of each piece; `None` for a skipped one.
     Worked(Vec<Option<Result<Report, String>>>),
-    /// How a command ended.
+    /// The result of a command.
     Ran {
-        /// What it wrote.
+        /// Its standard output.
         stdout: String,
-        /// What it wrote to standard error.
+        /// Its standard error.
         stderr: String,
-        /// Its exit code; -1 when a signal or the time ended it.
+        /// Its exit code; -1 if a signal or the timeout ended it.
         status: i64,
     },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 enum Phase {
-    /// Nothing was done yet.
+    /// Nothing has been done yet.
     Start,
-    /// The next node is to be taken.
+    /// The next node must be taken.
     Ready,
-    /// A node waits for its work.
+    /// A node is waiting for its work.
     Working(Box<Current>),
-    /// The command that checks a stage is to be run.
+    /// The command that verifies a stage must be run.
     Check(Box<Current>),
-    /// A stage waits for the command that checks it.
+    /// A stage is waiting for the command that verifies it.
     Checking(Box<Current>),
-    /// A pause before the next try is due.
+    /// The pause before the next attempt must be made.
     Backoff(Box<Current>),
-    /// The next try is due.
+    /// The next attempt must be started.
     Retry(Box<Current>),
-    /// The record is to be written.
+    /// The record must be written.
     Save,
-    /// The last record is to be written.
+    /// The final record must be written.
     Closing,
-    /// It is over.
+    /// The run has ended.
     Ended,
 }
 
-/// See the module.
+/// The execution of a workflow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Execution {
     routes: Routes,
@@ -97,16 +97,16 @@ pub struct Execution {
     steps_left: u64,
     artifacts: Vec<Json>,
     record: Record,
-    /// Stages of the record that is played again.
+    /// Remaining stages of the record that is replayed.
     replay: Option<VecDeque<Json>>,
     phase: Phase,
 }
 
 impl Execution {
-    /// Begins a run, or goes on with the one that the options hold.
+    /// Starts a run, or resumes the one in the options.
     ///
     /// # Errors
-    /// A graph that cannot run, artifacts that are none, a record that does not fit.
+    /// The graph cannot run, an artifact is malformed, or a record does not match.
     pub fn new(
         graph: Graph,
         task: &str,
@@ -160,10 +160,10 @@ impl Execution {
         })
     }
 
-    /// Returns what has to be done next.
+    /// Returns the next step.
     ///
     /// # Errors
-    /// What ends the run: a contract that is not kept, a record that does not fit, a prompt that cannot be rendered.
+    /// The error that ends the run: a violated contract, a record that does not match, a prompt that does not render.
     pub fn next_step(&mut self, world: &World<'_>) -> Result<Step, String> {
         loop {
             match std::mem::replace(&mut self.phase, Phase::Ready) {
@@ -207,10 +207,10 @@ impl Execution {
         }
     }
 
-    /// Takes what came of the last step.
+    /// Handles the answer to the last step.
     ///
     /// # Errors
-    /// An answer that nobody asked for.
+    /// The answer does not match the step.
     pub fn answer(&mut self, answer: Answer, world: &World<'_>) -> Result<(), String> {
         match (std::mem::replace(&mut self.phase, Phase::Ready), answer) {
             (phase @ (Phase::Ready | Phase::Retry(_) | Phase::Closing), Answer::Done) => {
@@ -247,12 +247,12 @@ impl Execution {
         self.phase = Phase::Ended;
     }
 
-    /// Whether the run is over.
+    /// Returns whether the run has ended.
     pub fn is_over(&self) -> bool {
         self.phase == Phase::Ended
     }
 
-    /// The stage that runs, for those who watch.
+    /// Returns the current node and stage, for observers.
     pub fn current(&self) -> Option<(&str, &str)> {
         match &self.phase {
             Phase::Working(current)
@@ -264,59 +264,60 @@ impl Execution {
         }
     }
 
-    /// The record so far.
+    /// Returns the current record.
     pub fn record(&self) -> Json {
         self.record.to_json(&self.artifacts, false)
     }
 
-    /// The record so far as files hold it; [`unpack`](super::unpack) makes it what it is for programs.
+    /// Returns the current record in the form for files; [`unpack`](super::unpack) converts it to the form for
+    /// programs.
     pub fn packed_record(&self) -> Json {
         self.record.to_json(&self.artifacts, true)
     }
 
-    /// How much of the record there is by now.
+    /// Returns the current position in the record.
     pub fn mark(&self) -> Mark {
         self.record.mark(self.artifacts.len())
     }
 
-    /// What the record has got since `mark`; [`apply`](super::apply) adds it to an older one.
+    /// Returns the changes of the record since `mark`; [`apply`](super::apply) adds them to an older one.
     pub fn changes(&self, mark: Mark) -> Json {
         self.record.changes(mark, &self.artifacts)
     }
 
-    /// Whether nothing more comes.
+    /// Returns whether no more stages follow.
     pub fn is_closing(&self) -> bool {
         matches!(self.phase, Phase::Closing | Phase::Ended)
     }
 
-    /// The result of the contract; its `path` is where the record lies, null where none is kept.
+    /// Returns the result; its `path` is the file of the record, null if it is not stored.
     pub fn result(&self) -> Json {
         let run = self.record();
         let mut out = json!({
             "status": run["status"], "run": null, "artifacts": self.artifacts, "transcript": run["transcript"],
             "path": run["persisted_path"],
         });
-        // What is large is put there, not copied.
+        // Moved instead of copied, because it is large.
         out["run"] = run;
         out
     }
 
-    /// The handoffs that stages have made since this was asked last.
+    /// Returns the handoffs of stages since the last call.
     pub fn take_handoffs(&mut self) -> Vec<Json> {
         self.record.take_handoffs()
     }
 
-    /// The id of the run.
+    /// Returns the id of the run.
     pub fn id(&self) -> &str {
         self.record.id()
     }
 
-    /// Where the run takes place, as the options say.
+    /// Returns the execution environment in the options.
     pub fn execution(&self) -> &Json {
         &self.options.execution
     }
 
-    /// Names where the record lies in the record itself.
+    /// Stores the path of the record in the record itself.
     pub fn persisted_at(&mut self, path: &str) {
         self.record.persisted_path = Some(path.to_owned());
     }
@@ -325,7 +326,7 @@ impl Execution {
         self.routes.node(id).cloned().ok_or_else(|| format!("the graph has no node {id}"))
     }
 
-    /// Takes the next node from the queue and begins it. `None`: it is done already, or is not ready.
+    /// Takes the next node from the queue and starts it. `None` if it is already done, or not ready.
     fn take_node(&mut self, world: &World<'_>) -> Result<Option<Step>, String> {
         if self.queue.is_empty() || self.steps_left == 0 {
             let status = if self.queue.is_empty() { "completed" } else { "paused" };
@@ -376,7 +377,7 @@ impl Execution {
         ))
     }
 
-    /// Whether enough of the nodes before a join are done.
+    /// Returns whether enough of the nodes before a join are done.
     fn is_ready(&self, join: &Node) -> bool {
         let incoming = self.routes.incoming(&join.id);
         let done = incoming.iter().filter(|id| self.record.has_completed(id)).count() as u64;
@@ -386,7 +387,7 @@ impl Execution {
         done >= needed.min(incoming.len() as u64)
     }
 
-    /// Begins a try of a node.
+    /// Starts an attempt of a node.
     fn work(&mut self, mut current: Current, world: &World<'_>) -> Result<Option<Step>, String> {
         let node = self.node(&current.node)?;
         current.attempt_started = (world.now)();
@@ -446,7 +447,7 @@ impl Execution {
         })
     }
 
-    /// One piece of work per item.
+    /// Returns one piece of work per item.
     fn map_works(
         &self,
         node: &Node,
@@ -515,7 +516,7 @@ impl Execution {
         self.finish_try(current, Ended::verified(&node, &text, None, Some(report)), world)
     }
 
-    /// A try is over: the next one, or the end of the stage.
+    /// Ends an attempt: the next one follows, or the stage ends.
     fn finish_try(&mut self, mut current: Current, ended: Ended, world: &World<'_>) -> Result<(), String> {
         let node = self.node(&current.node)?;
         let retry = node.part("retry_policy");
@@ -533,7 +534,7 @@ impl Execution {
         self.settle(current, &node, ended, world)
     }
 
-    /// How long to wait before the next try.
+    /// Returns the pause before the next attempt in milliseconds.
     fn pause_before(&self, current: &Current) -> Result<u64, String> {
         let node = self.node(&current.node)?;
         let retry = node.part("retry_policy");
@@ -546,7 +547,7 @@ impl Execution {
         Ok(pause.min(3_600_000.0) as u64)
     }
 
-    /// Notes the end of a stage and follows its branch.
+    /// Records the end of a stage and follows its branch.
     fn settle(
         &mut self,
         mut current: Current,
@@ -593,7 +594,7 @@ impl Execution {
         self.phase = Phase::Save;
     }
 
-    /// Takes a stage from the record that is played again.
+    /// Takes a stage from the record that is replayed.
     fn replay_stage(&mut self, node: &Node, world: &World<'_>) -> Result<(), String> {
         let Some(mut stage) = self.replay.as_mut().and_then(VecDeque::pop_front) else {
             return Err(format!("workflow replay exhausted before node {}", node.id));

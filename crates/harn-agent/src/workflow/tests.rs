@@ -1,5 +1,5 @@
-//! Runs without a machine: random graphs whose work succeeds and fails by chance. After every step the run is saved and read
-//! back, so each test also shows that it can be interrupted there.
+//! Runs without I/O: random graphs whose work succeeds or fails at random. After every step the run is saved and loaded
+//! again, so each test also verifies that the run can be interrupted there.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ fn prose(_name: &str, bindings: &Map<String, Json>) -> Result<String, ProseError
     Ok(Json::Object(bindings.clone()).to_string())
 }
 
-/// Drives a run; `work` says how a piece of work ends.
+/// Drives a run; `work` returns the result of a piece of work.
 struct Driver {
     run: Execution,
     prompts: Vec<String>,
@@ -63,7 +63,7 @@ fn drive(
             let answer = match driver.run.next_step(world)? {
                 Step::Finished => return Ok(driver),
                 Step::Persist => {
-                    // The changes since any earlier record make it what it is now.
+                    // Applying the changes to any earlier record yields the current one.
                     let now = driver.run.packed_record();
                     let mut whole = now.clone();
                     unpack(&mut whole);
@@ -203,10 +203,10 @@ fn a_run_goes_on_where_it_stood() {
     assert_eq!(outcomes(&second), ["a:success", "b:success", "c:success"]);
     let run = second.run.record();
     assert_eq!((&run["id"], run["artifacts"].as_array().unwrap().len()), (&record["id"], 3));
-    // What is over is not done again.
+    // A completed run does not repeat its work.
     let third = drive(&input, &json!([]), &json!({"resume_run": run}), ok, |_| 0).unwrap();
     assert_eq!(outcomes(&third).len(), 3);
-    // Played again, nobody works.
+    // A replay does no work.
     let replay = json!({"replay_mode": "deterministic", "replay_run": run});
     let played = drive(&input, &json!([]), &replay, |_| Err("must not be asked".to_owned()), |_| 0).unwrap();
     assert_eq!(outcomes(&played), outcomes(&second));
@@ -237,7 +237,7 @@ fn random_graph() -> impl Strategy<Value = Json> {
             }
             match kind {
                 "map" => node["map_policy"] = json!({"items": vec!["x"; usize::try_from(items).unwrap() + 1]}),
-                // Of its own kind it would grow with each round.
+                // If it read its own kind, its input would grow with each round.
                 "reduce" => node["input_contract"] = json!({"input_kinds": ["artifact"], "max_inputs": 1000}),
                 "verify" if !model => node["verify"] = json!({"command": "c"}),
                 "condition" => {
@@ -297,7 +297,7 @@ proptest! {
             }
             done.insert(&node.id);
         }
-        // A run that was paused can go on until it is over.
+        // A paused run can be resumed until it has ended.
         if run["status"] == "paused" {
             let again = drive(&input, &json!([]), &json!({"resume_run": run, "max_steps": 20}), ok, |_| 0).unwrap();
             prop_assert!(again.run.is_over());
@@ -339,7 +339,7 @@ fn a_record_is_the_sum_of_its_changes() {
             "more": {"stages": [stages], "checkpoints": [checkpoints]},
         })
     };
-    // What comes twice counts once; a gap, another run and nonsense are not taken.
+    // Repeated changes have no effect; a gap, another run and malformed values are rejected.
     assert!(crate::workflow::apply(&mut record, &changes(1, 0)));
     assert!(crate::workflow::apply(&mut record, &changes(1, 0)));
     assert!(crate::workflow::apply(&mut record, &changes(2, 1)));

@@ -1,4 +1,4 @@
-//! Whether the parts of a graph fit together, and stay below a ceiling.
+//! Validates the consistency of a graph, and its policies against an effective policy.
 
 use std::collections::HashSet;
 
@@ -8,19 +8,19 @@ use super::graph::{Graph, Node};
 use crate::ceiling::{default_ceiling, intersect};
 use crate::surface::{self, Finding, Severity};
 
-/// What was found in a graph.
+/// The result of validating a graph.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Validation {
-    /// What keeps it from running.
+    /// Problems that prevent it from running.
     pub errors: Vec<String>,
-    /// What is probably a slip.
+    /// Probable mistakes.
     pub warnings: Vec<String>,
-    /// The nodes that the entry leads to, sorted.
+    /// The nodes that are reachable from the entry, sorted.
     pub reachable: Vec<String>,
 }
 
 impl Validation {
-    /// The dict of the contract.
+    /// Returns the dict for results.
     pub fn to_json(&self) -> Json {
         json!({
             "valid": self.errors.is_empty(), "errors": self.errors, "warnings": self.warnings,
@@ -29,7 +29,7 @@ impl Validation {
     }
 }
 
-/// Looks at a graph below a ceiling; null stands for the default one.
+/// Validates a graph against an effective policy; null means the default one.
 pub fn validate(graph: &Graph, ceiling: &Json) -> Validation {
     let mut out = Validation { reachable: graph.reachable(&graph.entry), ..Validation::default() };
     let known: HashSet<&str> = graph.nodes.iter().map(|node| node.id.as_str()).collect();
@@ -80,13 +80,13 @@ pub fn validate(graph: &Graph, ceiling: &Json) -> Validation {
     out
 }
 
-/// Looks at the tools of a node as the loop of its stage would before its first call.
+/// Checks the tools of a node in the same way as the loop of its stage before its first call.
 fn surface(graph: &Graph, node: &Node, out: &mut Validation) {
     if node.tool_names().is_empty() {
         return;
     }
     let request = request(node);
-    // Where they exclude each other that is told already.
+    // Contradictions between the two are already reported.
     let policy = intersect(&request, &graph.capability_policy).unwrap_or(request);
     let approval = node.part("approval_policy");
     let approval = if approval.is_null() { &graph.approval_policy } else { approval };
@@ -104,14 +104,14 @@ fn surface(graph: &Graph, node: &Node, out: &mut Validation) {
             Severity::Warning => &mut out.warnings,
         };
         let text = format!("{code}: {message}");
-        // Nodes may share their tools.
+        // Several nodes may share their tools.
         if !list.contains(&text) {
             list.push(text);
         }
     }
 }
 
-/// What a node asks for: its policy, whose tools are those that it brings along when it names none.
+/// Returns the requested policy of a node; its tools default to those that the node defines.
 pub fn request(node: &Node) -> Json {
     let mut request = node.part("capability_policy").clone();
     let names = node.tool_names();
@@ -124,7 +124,7 @@ pub fn request(node: &Node) -> Json {
     request
 }
 
-/// The branches that nodes of a kind take.
+/// Returns the branches of nodes of a kind.
 fn branches(kind: &str) -> &'static [&'static str] {
     match kind {
         "verify" => &["passed", "failed"],

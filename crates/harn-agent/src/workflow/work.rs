@@ -1,4 +1,4 @@
-//! What a stage asks of a model: its prompt, and the options of the loop or call.
+//! The request of a stage to a model: its prompt, and the options of the loop or call.
 
 use harn_prompt::Prose;
 use harn_prompt::untrusted::quote_element;
@@ -22,7 +22,7 @@ const ELEMENTS: [&str; 7] = [
     "instructions",
 ];
 
-/// A piece of work for whoever drives the run.
+/// A piece of work for the driver of the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Work {
     /// The node.
@@ -31,36 +31,36 @@ pub struct Work {
     pub stage_id: String,
     /// The run.
     pub run_id: String,
-    /// Whether a loop does it; else it is one call.
+    /// Whether it is a loop; otherwise it is a single call.
     pub is_loop: bool,
-    /// What is asked.
+    /// The prompt.
     pub prompt: String,
-    /// The system text.
+    /// The system prompt.
     pub system: Option<String>,
     /// The options of the loop or call.
     pub options: Json,
-    /// What the work may do; null for no limit of its own.
+    /// The policy of the work; null means no additional limit.
     pub policy: Json,
-    /// The session that has to be there already.
+    /// A session that must already exist.
     pub needs_session: Option<String>,
-    /// Whether a worker of its own does it, and what that is asked for.
+    /// The request to a separate worker, if one executes the work.
     pub delegate: Option<Json>,
 }
 
-/// A command that verifies.
+/// A command that verifies a result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Command {
     /// The node.
     pub node_id: String,
-    /// A line for the shell.
+    /// A shell command line.
     pub line: String,
-    /// Milliseconds that it may take.
+    /// The timeout in milliseconds.
     pub timeout_ms: Option<u64>,
-    /// What it may do; null for no limit of its own.
+    /// The policy of the command; null means no additional limit.
     pub policy: Json,
 }
 
-/// What a node works with.
+/// The inputs of a node.
 pub(super) struct Inputs<'a> {
     pub(super) routes: &'a Routes,
     pub(super) node: &'a Node,
@@ -69,15 +69,15 @@ pub(super) struct Inputs<'a> {
     pub(super) stage_id: &'a str,
     pub(super) run_id: &'a str,
     pub(super) selected: &'a [Json],
-    /// Why the last try was not accepted.
+    /// Why the last attempt was not accepted.
     pub(super) repair: Option<&'a str>,
 }
 
 impl Inputs<'_> {
-    /// The work of a node that a model does.
+    /// Builds the work of a node that a model executes.
     ///
     /// # Errors
-    /// A prompt that cannot be rendered, or rights that nothing is left of.
+    /// The prompt does not render, or the node requests more than the graph permits.
     pub(super) fn work(&self, prose: &dyn Prose) -> Result<Work, String> {
         let node = self.node;
         let is_loop = runs_loop(node);
@@ -133,7 +133,7 @@ impl Inputs<'_> {
         if !policy.is_null() {
             options.insert("policy".to_owned(), policy.clone());
         }
-        // What run and graph say of approvals, the driver puts over all of their work.
+        // The driver applies the approval policies of run and graph to all work.
         let approvals = node.part("approval_policy");
         if !approvals.is_null() {
             options.insert("approval_policy".to_owned(), approvals.clone());
@@ -159,11 +159,11 @@ impl Inputs<'_> {
         }
     }
 
-    /// What the stage may do: what its node asks for, below the graph. The limits of whoever runs the workflow hold
-    /// besides, wherever it runs.
+    /// Returns the policy of the stage: the node's request, restricted by the graph's policy. The limits of the caller
+    /// that runs the workflow apply in addition, wherever it runs.
     ///
     /// # Errors
-    /// When nothing of what the node asks for is left.
+    /// The node requests more than the graph permits.
     pub(super) fn policy(&self) -> Result<Json, String> {
         let (mut own, graph) =
             (self.node.part("capability_policy").clone(), &self.routes.graph.capability_policy);
@@ -199,7 +199,7 @@ impl Inputs<'_> {
         Ok(text.map_err(|error| error.to_string())?.trim_end().to_owned())
     }
 
-    /// What the verifications behind this stage look at.
+    /// Describes the checks of later verifications that this stage must pass.
     fn checks(&self) -> Vec<String> {
         if self.node.kind() == "verify" {
             return Vec::new();
@@ -222,7 +222,7 @@ impl Inputs<'_> {
         out
     }
 
-    /// What a worker is asked for: its name and task, and what the metadata of the node add.
+    /// Returns the request to a worker: its name and task, and the metadata of the node.
     fn request(&self) -> Json {
         let metadata = self.node.part("metadata");
         json!({
@@ -232,10 +232,10 @@ impl Inputs<'_> {
     }
 }
 
-/// Returns the work of a stage that runs outside of a workflow, and the artifacts that it takes.
+/// Returns the work of a stage that runs outside of a workflow, and its input artifacts.
 ///
 /// # Errors
-/// Artifacts that its contract rejects, or a prompt that cannot be rendered.
+/// The contract rejects the artifacts, or a prompt does not render.
 pub fn of_single_stage(
     node: Node,
     task: &str,
@@ -258,15 +258,15 @@ pub fn of_single_stage(
     Ok((work, selected))
 }
 
-/// Whether a node's work is a loop.
+/// Returns whether a node's work is a loop.
 pub(super) fn runs_loop(node: &Node) -> bool {
     node.text("mode") == Some("agent") || !node.tool_names().is_empty()
 }
 
-/// The artifacts that a node takes: of the kinds of its contract, chosen by its policy.
+/// Returns the input artifacts of a node: those of the kinds in its contract, selected by its policy.
 ///
 /// # Errors
-/// Fewer or more than the contract allows, or a policy that is malformed.
+/// There are fewer or more than the contract allows, or the policy is malformed.
 pub(super) fn inputs_of(node: &Node, artifacts: &[Json]) -> Result<Vec<Json>, String> {
     let kinds: Vec<&str> = node.input_kinds().into_iter().map(artifact::kind_named).collect();
     let fits =
@@ -286,7 +286,7 @@ pub(super) fn inputs_of(node: &Node, artifacts: &[Json]) -> Result<Vec<Json>, St
     Ok(selected)
 }
 
-/// What is selected already is only rendered.
+/// The artifacts are already selected; returns a policy that only renders them.
 fn render_only(policy: &Json) -> Json {
     json!({
         "render": policy["render"], "prioritize_kinds": policy["prioritize_kinds"],
@@ -295,7 +295,7 @@ fn render_only(policy: &Json) -> Json {
     })
 }
 
-/// The sections of a `std/context` value, or plain text.
+/// Returns the text of the sections of a `std/context` value, or of a plain string.
 fn section_texts(context: &Json) -> String {
     if let Some(text) = context.as_str() {
         return text.to_owned();
@@ -331,7 +331,7 @@ fn section_texts(context: &Json) -> String {
     clip(&texts.join(separator), context["max_chars"].as_u64())
 }
 
-/// Which kinds a map takes its items from.
+/// Returns the items that a map processes.
 pub(super) fn map_items(node: &Node, selected: &[Json]) -> Vec<Json> {
     let policy = node.part("map_policy");
     let most = policy["max_items"].as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);

@@ -1,12 +1,12 @@
-//! What a run needs of its surroundings: the time, identifiers, prompts.
+//! The environment of a run: time, identifiers, prompts.
 
 use harn_prompt::Prose;
 
-/// What a run needs of its surroundings.
+/// The environment of a run.
 pub struct World<'a> {
-    /// The time as RFC 3339.
+    /// Returns the time as RFC 3339.
     pub now: &'a dyn Fn() -> String,
-    /// Makes identifiers.
+    /// Generates identifiers.
     pub ids: &'a dyn Fn() -> String,
     /// Renders prompts.
     pub prose: &'a dyn Prose,
