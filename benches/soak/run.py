@@ -62,7 +62,7 @@ pub fn add(a: int, b: int) -> int { return a + b }
 """,
 }
 
-# Each process stores data by design in these directories: its growth is printed without a limit.
+# These processes store data by design: the growth of their directories is printed, but not limited.
 STORES = {"loop", "worker", "spawn", "daemon"}
 
 

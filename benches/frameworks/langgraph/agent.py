@@ -20,7 +20,7 @@ async def main(url, agents, turns):
 
     async def run(number):
         messages = [{"role": "user", "content": f"Agent {number}: look at every place."}]
-        # A turn is two steps of the graph.
+        # A turn takes two steps of the graph.
         result = await agent.ainvoke({"messages": messages}, {"recursion_limit": 2 * turns + 10})
         return result["messages"][-1].content
 
