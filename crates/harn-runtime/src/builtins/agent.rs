@@ -164,7 +164,7 @@ builtins! {
     }
 }
 
-/// The schema of what an agent answers that is a guardrail.
+/// Returns the output schema of an agent that is used as a guardrail.
 fn verdict() -> Json {
     json!({
         "type": "object", "additionalProperties": false, "required": ["blocked", "reason"],
@@ -172,7 +172,7 @@ fn verdict() -> Json {
     })
 }
 
-/// Runs an agent as a sub-agent of the running loop. Without tools of its own it has none.
+/// Runs an agent as a sub-agent of the running loop. An agent without its own tools runs without tools.
 async fn run(cx: &Cx, agent: &Value, task: &str, mut options: Dict) -> Result<Envelope, Error> {
     options.insert("name", name_of(agent));
     options.insert("system", entry(agent, "system"));

@@ -1,4 +1,4 @@
-//! Artifacts, handoffs and plans: what agents hand to each other.
+//! Artifacts, handoffs and plans that agents pass to each other.
 
 use harn_agent::assemble::Assembly;
 use harn_agent::{artifact as pure, handoff as handoffs, plan_artifact as plans};
@@ -329,7 +329,7 @@ fn handoff_of(cx: &Cx, fields: &Json) -> std::result::Result<Json, String> {
     handoffs::handoff(fields, &timestamp_now(cx), &|| new_id(cx.vm()))
 }
 
-/// Errors of handoffs name themselves.
+/// Removes a prefix of the message, because errors of handoffs contain the name of the function already.
 fn trim(error: harn_vm::Error, prefix: &str) -> harn_vm::Error {
     let text = error.caught().to_string();
     thrown(text.strip_prefix(prefix).unwrap_or(&text))
@@ -352,12 +352,12 @@ fn make(cx: &Cx, function: &str, fields: &Json) -> Result<Value> {
     Ok(from_json(&made))
 }
 
-/// An artifact of a kind; what `extra` says stands above `fields`, and its metadata beside theirs.
+/// Creates an artifact of a kind. Entries of `extra` take precedence over `fields`; metadata of both are merged.
 fn build(cx: &Cx, function: &str, kind: &str, fields: Json, extra: &Value) -> Result<Value> {
     make(cx, function, &merged(function, kind, fields, extra)?)
 }
 
-/// The entries of a dict, none of anything else.
+/// Returns the entries of a dict; empty for any other value.
 fn object(data: Json) -> Map<String, Json> {
     match data {
         Json::Object(map) => map,
@@ -409,7 +409,7 @@ fn derived(
     Ok(from_json(&named(function, made)?))
 }
 
-/// The lines that went and those that came, with what is the same at both ends left out.
+/// Returns a diff of removed and added lines, without the common lines at both ends.
 fn line_diff(path: &str, before: &str, after: &str) -> String {
     let (a, b): (Vec<&str>, Vec<&str>) = (steps::gather(before.lines()), steps::gather(after.lines()));
     let head = a.iter().zip(&b).take_while(|(x, y)| x == y).count();

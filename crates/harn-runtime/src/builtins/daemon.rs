@@ -96,7 +96,7 @@ builtins! {
     }
 }
 
-/// The daemon of a handle or id.
+/// Returns the daemon of a handle or id.
 fn known(cx: &Cx, given: &Value) -> Result<Rc<Daemon>> {
     let id = if given.to_dict().is_some() {
         let id = entry(given, "id");

@@ -1,4 +1,4 @@
-//! Holding runs to what is expected of them: suites, packs, measured numbers, and what people have to correct again and again.
+//! Evaluation of runs: suites, packs, metrics, and recurring human corrections.
 
 use std::cell::RefCell;
 
@@ -227,20 +227,20 @@ builtins! {
     }
 }
 
-/// The numbers that a program has noted.
+/// The metrics that a program recorded.
 #[derive(Default)]
 struct Metrics(RefCell<Vec<Json>>);
 
-/// What a program has kept of corrections.
+/// The corrections that a program recorded.
 #[derive(Default)]
 struct Friction(RefCell<Vec<Json>>);
 
-/// The numbers that a program has noted, for whoever ran it.
+/// Returns the metrics that a program recorded, for its host.
 pub(crate) fn noted(cx: &harn_vm::Vm) -> Vec<Json> {
     cx.extension::<Metrics>().0.borrow().clone()
 }
 
-/// What went wrong, in the name of a builtin.
+/// Returns a function that prefixes a message with the name of a builtin.
 fn said(function: &'static str) -> impl Fn(String) -> Error {
     move |error| thrown(format!("{function}: {error}"))
 }

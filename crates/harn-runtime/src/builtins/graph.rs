@@ -1,4 +1,4 @@
-//! Graphs of workflows: read, checked, changed.
+//! Workflow graphs: reading, validating and changing them.
 
 use harn_agent::workflow::{Graph, Moment, validate};
 use harn_stdlib::timestamp_now;
@@ -194,19 +194,19 @@ fn node_id(function: &str, graph: &Value, id: &Value) -> Result<String> {
     id.ok_or_else(|| thrown(format!("{function}: node id must be a string")))
 }
 
-/// A policy that a graph is held against; null for the default.
+/// Reads the policy that a graph is checked against; null for the default.
 fn limits(function: &str, ceiling: &Value) -> Result<Json> {
     let ceiling = to_json(ceiling);
     harn_agent::ceiling::check_policy("ceiling", &ceiling).map_err(|e| thrown(format!("{function}: {e}")))?;
     Ok(ceiling)
 }
 
-/// Reads a graph whose closures nobody needs.
+/// Reads a graph and drops its closures.
 fn read(cx: &Cx, function: &str, graph: &Value) -> Result<Graph> {
     read_keeping(cx, function, graph, &mut Kept::default(), &String::new)
 }
 
-/// Reads a graph, keeping what JSON cannot hold.
+/// Reads a graph and stores values that JSON cannot represent in `kept`.
 pub(crate) fn read_keeping(
     cx: &Cx,
     function: &str,

@@ -1,7 +1,7 @@
 //! Layered prompts and the specs of role agents, as instances of built-in structs.
 //!
-//! The pure crate checks and lowers; what it cannot hold — handlers and approval predicates — is put back
-//! into the tool specs here.
+//! The pure crate checks and lowers the specs. It cannot hold handlers and approval predicates, so this module adds
+//! them to the tool specs again.
 
 use harn_agent::harness::{
     self as pure, AgentSpec, HarnessError, PlanSpec, ReferenceSpec, Role, RuntimeSpec, ToolSpec,
@@ -232,10 +232,10 @@ pub(crate) fn bind_handler(spec: &Value, handler: &Value) -> Result<Value> {
     tool_record(&checked, &Closures { handler: handler.clone(), predicate: entry(spec, PREDICATE) })
 }
 
-/// Where the predicate of a dynamic approval is kept.
+/// The field that contains the predicate of a dynamic approval.
 pub(crate) const PREDICATE: &str = "approval_predicate";
 
-/// What a tool spec holds besides its description.
+/// The closures of a tool spec.
 #[derive(Clone, Default)]
 struct Closures {
     handler: Value,
@@ -243,7 +243,7 @@ struct Closures {
 }
 
 impl Closures {
-    /// Those of a finished spec, or of the dict of a constructor.
+    /// Returns the closures of a finished spec, or of the dict of a constructor.
     fn of(tool: &Value) -> Closures {
         let predicate = entry(tool, PREDICATE);
         let predicate = if predicate.is_nil() { entry(tool, "approval") } else { predicate };
@@ -251,7 +251,7 @@ impl Closures {
     }
 }
 
-/// An instance of a built-in struct with the fields of a JSON object.
+/// Creates an instance of a built-in struct with the fields of a JSON object.
 fn record(name: &str, fields: &Json) -> Result<Value> {
     let fields = fields.as_object().cloned().unwrap_or_default();
     record_of(name, fields.iter().map(|(key, value)| (key.as_str(), from_json(value))).collect())
@@ -264,7 +264,7 @@ fn record_of(name: &str, fields: Vec<(&str, Value)>) -> Result<Value> {
     Ok(StructValue { ty, slots, extra: None }.into())
 }
 
-/// The record with fields for the closures that are there.
+/// Returns the record with additional fields for callable closures.
 fn with_closures(value: Result<Value>, closures: &[(&str, Value)]) -> Result<Value> {
     let value = value?;
     let Some(instance) = value.as_struct() else { return Ok(value) };
@@ -275,8 +275,8 @@ fn with_closures(value: Result<Value>, closures: &[(&str, Value)]) -> Result<Val
     record_of(&name, all)
 }
 
-/// An approval that was not given is shown and overrides nothing: it is the first field of the record then, which can be
-/// seen by nobody else.
+/// Creates a `ToolSpec` record. A default approval is displayed but does not override anything; it is marked by its
+/// position as the first field, which programs cannot observe.
 fn tool_record(spec: &ToolSpec, closures: &Closures) -> Result<Value> {
     let closures = [("handler", closures.handler.clone()), (PREDICATE, closures.predicate.clone())];
     let mut fields = spec.to_json();
@@ -288,7 +288,7 @@ fn tool_record(spec: &ToolSpec, closures: &Closures) -> Result<Value> {
     with_closures(record("ToolSpec", &fields), &closures)
 }
 
-/// Whether a value is a tool spec whose approval was not given.
+/// Returns whether a value is a tool spec with a default approval.
 fn has_no_approval(value: &Value) -> bool {
     value.as_struct().is_some_and(|tool| {
         tool.ty.name.as_str() == "ToolSpec"
@@ -296,7 +296,7 @@ fn has_no_approval(value: &Value) -> bool {
     })
 }
 
-/// Tool specs with the closures of the values they were made of, which stand in the same order.
+/// Returns tool specs with the closures of `originals`, which have the same order.
 fn tool_records(specs: &[ToolSpec], originals: &Value) -> Result<Value> {
     let originals = originals.as_list().map(|list| list.to_vec()).unwrap_or_default();
     let find = |(at, spec): (usize, &ToolSpec)| {
@@ -411,7 +411,7 @@ fn runtime_record(spec: &RuntimeSpec, config: &Value) -> Result<Value> {
     )
 }
 
-/// The program that an interpreter gets, as a value.
+/// Returns the program of an interpreter as a value.
 pub(crate) fn program_record(program: &Json) -> Result<Value> {
     let part = |key: &str| program.get(key).cloned().unwrap_or_default();
     record_of(
@@ -425,27 +425,27 @@ pub(crate) fn program_record(program: &Json) -> Result<Value> {
     )
 }
 
-/// The dict of a constructor that was called as `f(name, {…})` or `f({name: …, …})`.
+/// Reads the dict of a constructor that was called as `f(name, {…})` or `f({name: …, …})`.
 fn named(function: &str, arguments: &[Value]) -> Result<Json> {
     let arguments: Vec<Json> = arguments.iter().map(plain).collect();
     named_config(function, &arguments).or_throw()
 }
 
-/// What the tools of the runtime are described with.
+/// Renders the descriptions of the runtime's tools.
 pub(crate) fn descriptions(cx: &Cx) -> Result<ToolkitDescriptions> {
     let rendered: std::result::Result<_, HarnessError> = ToolkitDescriptions::render(&prompts_of(cx));
     rendered.or_throw()
 }
 
-/// A value as JSON, where tool specs are what the constructors accept: their predicates stay here, and approvals that were
-/// not given are left out.
+/// Converts a value to JSON with tool specs in the form that the constructors accept: without predicates and default
+/// approvals.
 pub(crate) fn plain(value: &Value) -> Json {
     let mut json = to_json(value);
     tidy(&mut json, value, false);
     json
 }
 
-/// As [`plain`] for prompts, which show every approval.
+/// Like [`plain`], but with all approvals, because prompts show them.
 fn shown(value: &Value) -> Json {
     let mut json = to_json(value);
     tidy(&mut json, value, true);

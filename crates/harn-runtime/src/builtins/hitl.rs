@@ -1,4 +1,4 @@
-//! People in the loop.
+//! Human in the loop: questions, approvals and escalations.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use harn_vm::{Cx, Error, Result, builtins};
 use crate::convert::{data, from_json, thrown, to_json};
 use crate::hitl::{Asked, Filter, Kind, Pending, Request, Response, names, time_limit};
 
-/// The kinds that `hitl_pending` can be limited to.
+/// The kinds by which `hitl_pending` can filter.
 const KINDS: [&str; 4] = ["question", "approval", "dual_control", "escalation"];
 
 /// Options of `ask_user`.
@@ -79,7 +79,7 @@ struct PendingOptions {
     limit: Option<usize>,
 }
 
-/// The time limit of requests that name none.
+/// The default timeout of requests.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 fn quorum(value: &Value) -> std::result::Result<usize, String> {
@@ -142,7 +142,7 @@ builtins! {
             let text = format!("request_approval: quorum is {quorum}, but there are {} reviewers", reviewers.len());
             return Err(thrown(text));
         }
-        // A signature covers what can be written down.
+        // A signature covers only values that can be serialized.
         for (key, value) in [("args", args), ("detail", detail), ("undo_metadata", undo_metadata)] {
             data(&format!("request_approval: {key}"), &value)?;
         }
@@ -260,7 +260,7 @@ fn positive_at(function: &str, value: &Value, at: usize) -> Result<usize> {
     }
 }
 
-/// The answer in the form that the caller wants.
+/// Converts the answer to the form that the caller expects.
 async fn coerced(cx: &Cx, answer: &Json, schema: &Value, default: &Value) -> Result<Value> {
     let plain = from_json(answer);
     let wrong = |what: &str| {
@@ -270,7 +270,7 @@ async fn coerced(cx: &Cx, answer: &Json, schema: &Value, default: &Value) -> Res
         let Some(check) = cx.vm().builtin("schema_expect") else { return Ok(plain) };
         let check = check.value();
         let first = cx.call(&check, [plain.clone(), schema.clone(), true.into()]).await;
-        // What a person types is text; the schema may want a number or a whole value.
+        // A human types a string, but the schema may require a number or a structured value.
         let typed = answer.as_str().and_then(|text| serde_json::from_str::<Json>(text).ok());
         return match (first, typed) {
             (Ok(value), _) => Ok(value),

@@ -86,7 +86,7 @@ builtins! {
         let work = runtime.llm_call_structured(&prompt, schema.as_ref(), &options.json);
         match calling(&cx, &options.json, work).await {
             Ok(data) => from_json(&data),
-            // What is wrong with the call itself is an error of the program, not of the model.
+            // Invalid options are an error of the program, not of the model.
             Err(CallError::Option(message)) if message.contains("`schema`") => return Err(Error::runtime(message)),
             Err(error) => return Err(failed(&error)),
         }
@@ -157,7 +157,7 @@ builtins! {
         let (runtime, options) = call_options(&cx, &options);
         check_system("llm_stream", &system)?;
         let call = call(&prompt, &system, &options);
-        // Wrong options are the caller's business, so they are found before the channel is handed out.
+        // Invalid options are reported to the caller, before the channel is returned.
         let prepared = calling(&cx, &options.json, async { runtime.prepare(&call) }).await;
         let prepared = prepared.map_err(|e| failed(&e))?;
         let channel = Channel::with_result("llm_stream", 64);
@@ -166,14 +166,14 @@ builtins! {
         let owner = cx.clone();
         harn_vm::spawn(async move {
             let mut deliver = move |item| {
-                // The receiver lives as long as the stream: nobody misses an item.
+                // The receiver lives as long as the stream, so no item is lost.
                 let _ = give.send(item);
             };
             let produce = async move { runtime.stream_prepared(&call, prepared, &mut deliver).await };
             let produce = calling_aside(&owner, &options.json, produce);
             let streamed = async { tokio::join!(biased; produce, forward(take, &sender)) };
-            // Dropping its future closes the connection as soon as no receiver is left. The order of the branches is fixed:
-            // a journal is followed turn by turn.
+            // Dropping its future closes the connection when all receivers are dropped. The order of the branches is
+            // fixed, because journal replay follows the order of polls.
             tokio::select! {
                 biased;
                 () = sender.closed() => {}
@@ -195,7 +195,7 @@ builtins! {
     /// ```
     Llm fn default_llm_caller(cx, options: Value as "call_options?") -> "closure" {
         let mut defaults = dict(&options);
-        // Under a wrong name no handler would ever be asked.
+        // A misspelled `handlers` would disable all handlers.
         let is_option = |key: &str| harn_llm::options::call_options().any(|(name, _)| name == key);
         let slip = defaults.iter().map(|(key, _)| key.to_string()).find(|key| {
             key != "handlers" && !is_option(key) && harn_llm::options::nearest(key, ["handlers"].into_iter()).is_some()
@@ -259,7 +259,7 @@ builtins! {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
-            // The end of a deadline around the call, or cancellation, is no failure of the closure.
+            // An expired deadline around the call, or a cancellation, is not a failure of the closure.
             let is_its_own = !cx.task().interrupted_since(deadlines);
             let passes = is_its_own && error.is_catchable() && left > 0 && {
                 let category = harn_llm::runtime::category_of(&to_json(&error.caught()));
@@ -300,14 +300,14 @@ builtins! {
     }
 }
 
-/// The model calls of the program and the options of one of them; warns of those that nothing knows.
+/// Returns the model runtime of the program and the options of a call; warns about unknown options.
 fn call_options(cx: &Cx, given: &Value) -> (Rc<LlmRuntime>, CallOptions) {
     let (runtime, options) = (runtime(cx), CallOptions::new(cx, given));
     runtime.notice_slips(&options.json, &[], true);
     (runtime, options)
 }
 
-/// What `llm_call` does.
+/// Implements `llm_call`.
 pub(crate) async fn call_once(cx: &Cx, prompt: &Value, system: &Value, given: &Value) -> Result<Value> {
     let (runtime, mut options) = call_options(cx, given);
     check_system("llm_call", system)?;
@@ -323,8 +323,8 @@ pub(crate) async fn call_once(cx: &Cx, prompt: &Value, system: &Value, given: &V
     Ok(from_json(&result))
 }
 
-/// Refuses what is no text in the place of the system text. Options put there would be shown to the model, and none of
-/// them would count.
+/// Rejects a system prompt that is not a string. Options in its place would be shown to the model without taking
+/// effect.
 pub(crate) fn check_system(name: &str, system: &Value) -> Result<()> {
     if is_text(system) {
         return Ok(());
@@ -332,12 +332,12 @@ pub(crate) fn check_system(name: &str, system: &Value) -> Result<()> {
     Err(thrown(signature::wrong_type(name, "system", "text", system.type_name())))
 }
 
-/// Whether a value may stand where text is wanted.
+/// Returns whether a value is accepted where a string is expected.
 pub(super) fn is_text(value: &Value) -> bool {
     value.is_nil() || Kinds::TEXT.meets(kind(value))
 }
 
-/// The call that three arguments describe.
+/// Creates a call from its three arguments.
 pub(crate) fn call(prompt: &Value, system: &Value, options: &CallOptions) -> Call {
     Call {
         prompt: prompt_json(prompt),
@@ -347,7 +347,7 @@ pub(crate) fn call(prompt: &Value, system: &Value, options: &CallOptions) -> Cal
     }
 }
 
-/// Hands the items of a stream on until its end, its failure, or nobody listens.
+/// Forwards the items of a stream until it ends or fails, or all receivers are dropped.
 async fn forward(mut items: tokio::sync::mpsc::UnboundedReceiver<StreamItem>, sender: &Sender) {
     while let Some(item) = items.recv().await {
         match item {
@@ -362,12 +362,12 @@ async fn forward(mut items: tokio::sync::mpsc::UnboundedReceiver<StreamItem>, se
     }
 }
 
-/// A copy of a dict; anything else counts as empty.
+/// Returns a copy of a dict; an empty dict for any other value.
 fn dict(value: &Value) -> Dict {
     value.to_dict().map(|dict| (*dict).clone()).unwrap_or_default()
 }
 
-/// Refuses a call that would ask a model nothing.
+/// Rejects a call without a prompt.
 fn check_call(call: &Value) -> Result<()> {
     if call.to_dict().is_none() {
         let text = format!(
@@ -384,7 +384,7 @@ fn check_call(call: &Value) -> Result<()> {
     Ok(())
 }
 
-/// A call dict whose options have the defaults of its caller under them.
+/// Returns a call dict whose options are merged over the defaults of its caller.
 fn with_defaults(call: &Value, defaults: &Value) -> Value {
     let mut options = dict(defaults);
     options.extend(dict(&entry(call, "options")).iter().map(|(key, value)| (key.clone(), value.clone())));
@@ -393,7 +393,7 @@ fn with_defaults(call: &Value, defaults: &Value) -> Value {
     call.into()
 }
 
-/// A prompt: text, a list of messages, or anything else in its display form.
+/// Converts a prompt: a list of messages is passed through, any other value becomes its display form.
 fn prompt_json(prompt: &Value) -> Json {
     if prompt.is_nil() || prompt.as_list().is_some() { to_json(prompt) } else { text(prompt).into() }
 }
@@ -402,12 +402,12 @@ fn given(value: &Value) -> Option<Json> {
     (!value.is_nil()).then(|| to_json(value))
 }
 
-/// What a script catches of a failed call.
+/// Returns the error that scripts catch after a failed call.
 pub(crate) fn failed(error: &CallError) -> Error {
     Error::thrown(from_json(&error.to_thrown()))
 }
 
-/// The dict of a call, for caller closures.
+/// Creates the call dict that caller closures receive.
 pub(crate) fn call_dict(options: Map<String, Json>) -> Value {
     let mut dict = harn_value::Dict::new();
     dict.insert("prompt", "");

@@ -1,4 +1,4 @@
-//! Messages to workflows: signals, updates that are answered, values that are published.
+//! Messages to workflows: signals, updates with a reply, and published values.
 
 use std::time::Duration;
 
@@ -92,7 +92,7 @@ builtins! {
             Some(list) if !list.is_empty() => list.remove(0),
             _ => Json::Null,
         };
-        // Nothing is written when there is nothing to take.
+        // An empty mailbox is not written to the file.
         if mailbox.read()?["mailbox"].as_array().is_none_or(Vec::is_empty) {
             return Ok(Value::NIL);
         }
@@ -219,7 +219,7 @@ builtins! {
     }
 }
 
-/// The status of the next generation. A program that hands its state over ends here.
+/// Returns the status of the next generation. The current program ends here if it passes its own state on.
 async fn next_generation(
     cx: &Cx,
     function: &'static str,
@@ -261,17 +261,17 @@ async fn control(cx: &Cx, function: &'static str, target: &Value, word: &str, pa
     Ok(from_json(&status))
 }
 
-/// The name of a message.
+/// Reads the name of a message.
 fn called(this: &Value, method: &str, name: &Value) -> Result<String> {
     of_workflow(this, method)?;
     let name = name.as_str().map(ToString::to_string).filter(|name| !name.is_empty());
     name.ok_or_else(|| thrown(format!("workflow.{method}: name must be a string that is not empty")))
 }
 
-/// These are functions of the name `workflow`, and no methods of other builtins.
+/// Checks that the receiver is `workflow`, because methods are registered for all builtins.
 fn of_workflow(this: &Value, name: &str) -> Result<()> {
     let is_builtin = Builtin::of(this).is_some_and(|builtin| builtin.name() == "workflow");
-    // `std/agents` exports a function of that name.
+    // `std/agents` exports a function with this name.
     let is_exported = Closure::of(this)
         .is_some_and(|closure| closure.proto.name == "workflow" && closure.proto.file.contains("std/agents"));
     if is_builtin || is_exported {

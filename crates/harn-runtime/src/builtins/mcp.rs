@@ -1,4 +1,4 @@
-//! Servers of the Model Context Protocol.
+//! Clients of Model Context Protocol servers.
 
 use std::rc::Rc;
 
@@ -243,7 +243,7 @@ builtins! {
     }
 }
 
-/// A value that is a client, kept while it is used.
+/// A value that is known to be a client. It owns a reference to the client.
 struct Known(Value);
 
 impl Known {
@@ -260,7 +260,7 @@ fn known(builtin: &str, argument: &str, given: &Maybe) -> Result<Known> {
     Ok(Known(value))
 }
 
-/// The arguments of a tool or prompt.
+/// Reads the arguments of a tool or prompt.
 fn arguments(builtin: &str, given: &Value) -> Result<Json> {
     match given.to_dict() {
         Some(_) => Ok(to_json(given)),

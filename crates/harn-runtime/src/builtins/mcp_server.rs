@@ -1,4 +1,4 @@
-//! What a program offers as a server of the Model Context Protocol.
+//! Tools, resources and prompts that a program offers as a Model Context Protocol server.
 
 use harn_value::Value;
 use harn_vm::builtin::Maybe;

@@ -1,4 +1,4 @@
-//! The mock provider: answers without a network.
+//! The mock provider: scripted replies without a network.
 
 use harn_value::Value;
 use harn_vm::{Error, builtins};
@@ -21,7 +21,7 @@ builtins! {
     /// ```
     State fn llm_mock(cx, answer: Value as "string | mock_answer | list?") -> "nil" {
         let mut given = to_json(&answer);
-        // A wait may be written as one.
+        // The wait may be a duration.
         if let Some(wait) = entry(&entry(&answer, "error"), "retry_after_ms").as_duration() {
             given["error"]["retry_after_ms"] = wait.into();
         }

@@ -30,7 +30,7 @@ mod waitpoint;
 mod worker;
 mod workflow;
 
-/// The tables, in the order of the reference.
+/// Returns the tables of builtins, in the order of the reference.
 pub(crate) fn tables() -> Vec<&'static [Builtin]> {
     vec![
         template::TEMPLATES,
@@ -63,12 +63,12 @@ pub(crate) fn tables() -> Vec<&'static [Builtin]> {
     ]
 }
 
-/// Functions that are called as methods of a builtin's name (`transcript.inject_reminder(…)`).
+/// Returns functions that are called as methods of a builtin's name (`transcript.inject_reminder(…)`).
 pub(crate) fn methods() -> [MethodTable; 4] {
     [
         MethodTable { type_name: "builtin", methods: reminder::METHODS },
         MethodTable { type_name: "builtin", methods: mailbox::METHODS },
-        // `std/agents` exports a function of the name, too.
+        // `std/agents` also exports a function with this name.
         MethodTable { type_name: "closure", methods: mailbox::METHODS },
         MethodTable { type_name: "channel", methods: stream::RESULT },
     ]

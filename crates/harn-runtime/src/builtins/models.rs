@@ -1,4 +1,4 @@
-//! What is known about providers and models, and what calls have cost.
+//! Information about providers and models, and the costs of calls.
 
 use harn_schema::options::Options;
 use harn_value::Value;
@@ -291,7 +291,7 @@ builtins! {
         let Some(usd) = max_usd.as_number() else {
             return Err(thrown("llm_budget: requires a numeric argument"));
         };
-        // A limit that no sum passes, or that every sum passes, is a slip of whoever computed it.
+        // An infinite, NaN or negative limit is a mistake in the computation of the limit.
         if !usd.is_finite() || usd < 0.0 {
             return Err(thrown(format!("llm_budget: expected a finite number of at least 0, got {usd}")));
         }

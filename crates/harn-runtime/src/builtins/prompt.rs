@@ -98,7 +98,7 @@ builtins! {
             }
         };
         let folder = folder(cx, &path);
-        // Signals that are all given may be those of a folder elsewhere.
+        // With explicit signals, the path may be on another machine.
         let scans = given["signals"].is_null() && (given["fingerprint"].is_null() || given["remote"].is_null());
         if scans {
             to_scan(cx, "project_context_profile", &folder)?;
@@ -159,7 +159,8 @@ fn catalog(skills: &Value) -> Result<Vec<harn_prompt::turn::CatalogEntry>> {
         .collect())
 }
 
-/// Refuses slips in the names of the two options that only `prompt_explain` has; others are many, and hosts add theirs.
+/// Rejects misspellings of the two options that only `prompt_explain` has. Other unknown options are accepted, because
+/// hosts add their own.
 fn check_names(options: &Json) -> Result<()> {
     for key in options.as_object().into_iter().flatten().map(|(key, _)| key.as_str()) {
         let slip = |name: &&str| (1..=2).contains(&harn_vm::suggest::distance(key, name));
@@ -171,8 +172,8 @@ fn check_names(options: &Json) -> Result<()> {
     Ok(())
 }
 
-/// Refuses the values that a call would refuse. What it says of tools is looked at by [`check_tools`]: those that nobody can
-/// run have prompts, too.
+/// Rejects the values that a call would reject. Tools are checked by [`check_tools`], because prompts can also contain
+/// tools that cannot run.
 fn check_values(options: &Json) -> Result<()> {
     let Json::Object(given) = options else { return Ok(()) };
     let others = given.iter().filter(|(key, _)| !matches!(key.as_str(), "tools" | "tool_choice"));
@@ -180,7 +181,7 @@ fn check_values(options: &Json) -> Result<()> {
     harn_llm::options::CallOptions::from_json(&others).map(drop).or_throw()
 }
 
-/// Refuses what a call or loop with these tools would refuse; an entry without a name is no tool and no error here.
+/// Rejects tools that a call or loop would reject; entries without a name are ignored.
 fn check_tools(tools: &Json) -> Result<()> {
     let whole = "tools must be a tool_registry or a list of tool definition dicts";
     match tools {
@@ -211,7 +212,7 @@ async fn turn(
         None => to_json(session),
     };
     let recitation = recitation(cx, given, &session, iteration).await?;
-    // Who runs a tool does not matter here, so tools that nobody can run yet have prompts, too.
+    // The executor of a tool is irrelevant here, so tools that cannot run yet are accepted.
     let entries = match options.get_mut("tools") {
         Some(Json::Object(registry)) => registry.get_mut("tools"),
         other => other,
@@ -228,7 +229,7 @@ async fn turn(
     harn_agent::AgentLoop::new(config).turn_fragments(recitation, stored, &prompts_of(cx)).or_throw()
 }
 
-/// The text of the option `recitation`; a closure is asked as a loop asks it.
+/// Returns the value of the option `recitation`; a closure is called as in a loop.
 async fn recitation(cx: &Cx, options: &Value, session: &Json, iteration: &Value) -> Result<Option<String>> {
     let given = crate::convert::entry(options, "recitation");
     let shown = to_json(&given);
@@ -248,7 +249,7 @@ async fn recitation(cx: &Cx, options: &Value, session: &Json, iteration: &Value)
     crate::driver::recited(&cx.call(&given, [from_json(&context)]).await?)
 }
 
-/// The folder that a path stands for: a file stands for its folder.
+/// Returns the directory of a path; for a file, its parent directory.
 fn folder(cx: &Cx, path: &str) -> PathBuf {
     let path = cx.system().work_dir().join(path);
     let path =
@@ -256,10 +257,10 @@ fn folder(cx: &Cx, path: &str) -> PathBuf {
     path.components().collect()
 }
 
-/// The largest file that says something about a project: 16 MiB.
+/// Maximum size of a file that is read to detect properties of a project: 16 MiB.
 const MAX_FILE: u64 = 16 << 20;
 
-/// Whether a folder can be scanned: it is there, and a ceiling lets it be seen.
+/// Checks that a directory exists and that the effective policy permits reading it.
 fn to_scan(cx: &Cx, function: &str, folder: &Path) -> Result<()> {
     cx.system().names(folder).map(drop).map_err(|error| {
         let text = || Error::thrown(format!("{function}: directory not found: {}", folder.display()));
@@ -267,10 +268,10 @@ fn to_scan(cx: &Cx, function: &str, folder: &Path) -> Result<()> {
     })
 }
 
-/// Files as the program's system shows them.
+/// Files as the program's system layer shows them.
 struct Files<'a> {
     cx: &'a Cx,
-    /// The first thing that a ceiling refused.
+    /// The first access that the effective policy rejected.
     refused: RefCell<Option<Refusal>>,
 }
 
@@ -280,7 +281,8 @@ impl Files<'_> {
     }
 
     fn seen<T>(&self, found: io::Result<T>) -> Option<T> {
-        // The search for a repository leaves the folder; where that ends at a root, there is none.
+        // The search for a repository continues in parent directories; reaching the root of the sandbox is not an
+        // error.
         if let Err(error) = &found
             && let Some(refusal @ Refusal::Ceiling(_)) = Refusal::of(error)
         {
@@ -289,7 +291,7 @@ impl Files<'_> {
         found.ok()
     }
 
-    /// The error of what was refused: without it, the answer would be one of another folder.
+    /// Returns the recorded policy error, because a profile without the rejected files would be wrong.
     fn allowed(&self) -> Result<()> {
         self.refused.borrow().as_ref().map_or(Ok(()), |refusal| Err(self.cx.refused(refusal)))
     }

@@ -1,4 +1,4 @@
-//! System reminders in transcripts and sessions: context for the next turns that expires by itself.
+//! System reminders in transcripts and sessions: context for the next turns that expires automatically.
 
 use harn_prompt::reminder::{Origin, Reminder, Source, transcript as pure};
 use harn_value::{Dict, Value};
@@ -116,13 +116,13 @@ builtins! {
     }
 }
 
-/// The name of a session.
+/// Reads the id of a session.
 fn session(function: &str, id: &Value) -> Result<String> {
     let id = id.as_str().map(ToString::to_string);
     id.ok_or_else(|| thrown(format!("{function}: session_id must be a string")))
 }
 
-/// These are functions of the name `transcript`, and no methods of other builtins.
+/// Checks that the receiver is `transcript`, because methods are registered for all builtins.
 fn of_transcript(this: &Value, name: &str) -> Result<()> {
     match Builtin::of(this) {
         Some(builtin) if builtin.name() == "transcript" => Ok(()),

@@ -1,4 +1,4 @@
-//! The runtime of agents with roles, and the hidden builtins behind the functions of its handle.
+//! The runtime of agents with roles, and the hidden builtins that implement the functions of its handle.
 
 use harn_value::Data as Json;
 use harn_value::Value;
@@ -178,10 +178,11 @@ fn prompt_of(function: &str, prompt: &Value) -> Result<String> {
     text_of(function, "prompt", prompt)
 }
 
-/// An argument that must be text. It is checked here since the error has to name what the program calls, not what stands behind.
+/// Reads a string argument. It is checked here so that the error names the function that the program calls instead of
+/// the hidden builtin.
 ///
 /// # Errors
-/// It is something else.
+/// The value is not a string.
 pub(super) fn text_of(function: &str, what: &str, value: &Value) -> Result<String> {
     match value.as_str() {
         Some(text) => Ok(text.to_string()),

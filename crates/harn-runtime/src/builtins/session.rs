@@ -1,4 +1,4 @@
-//! Sessions: named conversations of the program that loops and calls go on with.
+//! Sessions: named conversations of the program, which loops and calls can continue.
 
 use std::rc::Rc;
 
@@ -227,10 +227,10 @@ fn named(function: &str, id: &Value) -> Result<String> {
     id.as_str().map(ToString::to_string).ok_or_else(|| thrown(format!("{function}: `id` must be a string")))
 }
 
-/// The session that was named before.
+/// Returns an existing session.
 ///
 /// # Errors
-/// There is none, or `id` is no text.
+/// The session does not exist, or `id` is not a string.
 pub(super) fn known(cx: &Cx, function: &str, id: &Value) -> Result<Rc<Session>> {
     let id = named(function, id)?;
     cx.state::<Sessions>().known(&id).ok_or_else(|| thrown(format!("{function}: unknown session id '{id}'")))
@@ -241,10 +241,11 @@ fn size(function: &str, key: &str, value: &Value) -> Result<usize> {
     usize::try_from(n).map_err(|_| thrown(format!("{function}: `{key}` must be >= 0")))
 }
 
-/// The oldest ancestor that is still known by name.
+/// Returns the oldest ancestor that still has a name.
 fn root(sessions: &Sessions, session: &Rc<Session>) -> String {
     let mut at = session.clone();
-    // A copy may be made onto the name of a closed ancestor: whoever was met before ends the walk.
+    // A copy may be created under the name of a closed ancestor, so the walk stops at a session that it has already
+    // visited.
     let mut met = vec![at.id.clone()];
     loop {
         let parent = at.history.borrow().parent.clone();
@@ -288,7 +289,7 @@ async fn fork(cx: &Cx, function: &str, src: &Value, keep: Option<usize>, dst: &V
     Ok(id)
 }
 
-/// Makes a session the copy of another one.
+/// Turns a session into a copy of another one.
 fn link(source: &Session, copy: &Session, keep: Option<usize>) {
     let mut from = source.history.borrow_mut();
     let mut to = copy.history.borrow_mut();
@@ -305,7 +306,7 @@ fn link(source: &Session, copy: &Session, keep: Option<usize>) {
     }
 }
 
-/// Puts what was said in the session of a single call in front of the call, when it names one.
+/// Prepends the messages of the session to a single call that names one.
 pub(crate) async fn begin(cx: &Cx, options: &mut Json) -> Result<Option<Rc<Session>>> {
     let Some(id) = options.get("session_id").and_then(Json::as_str).filter(|id| !id.is_empty()) else {
         return Ok(None);
@@ -321,7 +322,7 @@ pub(crate) async fn begin(cx: &Cx, options: &mut Json) -> Result<Option<Rc<Sessi
                 messages.extend(given.iter().cloned());
                 options["messages"] = messages.into();
             }
-            // The prompt of the call stands behind what was said, as it does behind a transcript.
+            // The prompt of the call follows the conversation, as it follows a transcript.
             None if options.get("transcript").is_none_or(Json::is_null) => {
                 options["transcript"] = json!({"_type": "transcript", "version": 2, "messages": messages});
             }
@@ -331,7 +332,7 @@ pub(crate) async fn begin(cx: &Cx, options: &mut Json) -> Result<Option<Rc<Sessi
     Ok(Some(session))
 }
 
-/// Keeps what a single call has said.
+/// Stores the messages of a single call in its session.
 pub(crate) async fn end(
     cx: &Cx,
     session: Option<Rc<Session>>,

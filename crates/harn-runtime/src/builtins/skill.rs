@@ -13,10 +13,10 @@ use crate::session::Sessions;
 use crate::skill_files::{read_file, registry_options};
 use crate::skill_host;
 
-/// Bytes of the longest name: errors repeat it.
+/// Maximum length of a name in bytes, because error messages repeat it.
 const LONGEST_NAME: usize = 1 << 16;
 
-/// The value of a variable in a body.
+/// Returns the value of a variable in the body of a skill.
 fn variable(cx: &Cx, name: &str, folder: Option<&str>) -> Option<String> {
     match name {
         "HARN_SKILL_DIR" if folder.is_some() => folder.map(str::to_owned),
@@ -182,7 +182,7 @@ builtins! {
         let mut found = LoopSkills::from_options(&options).or_throw()?;
         found.variables.extend(cx.system().env(REQUIRE_SIGNED).map(|value| (REQUIRE_SIGNED.to_owned(), value)));
         for skill in &mut found.list {
-            // A person asked for it, not a model.
+            // The skill was requested by the program, not by a model.
             skill.for_models = true;
             if let Some(folder) = skill.folder().filter(|_| skill.id == name.as_str() || skill.name == name.as_str()) {
                 let file = read_file(&cx, folder, &skill.trusted_signers()).await;

@@ -1,4 +1,4 @@
-//! The method of the channel that `llm_stream` gives.
+//! The method of the channel that `llm_stream` returns.
 
 use harn_value::Value;
 use harn_vm::channel::Channel;

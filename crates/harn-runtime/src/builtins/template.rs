@@ -114,8 +114,8 @@ pub(crate) fn file(cx: &Cx, function: &str, path: &Value, bindings: &Value) -> R
     Ok(rendered(cx, &template, &bindings, &loader, false)?.text)
 }
 
-/// The loader for the module that runs. Where a template lies is the runtime's to find out; its text is read with what the
-/// task may do.
+/// Returns the loader for the calling module. Paths are resolved with the rights of the runtime, but files are read
+/// with the rights of the task.
 fn loader<'a>(cx: &'a Cx, reader: &'a dyn System) -> FsLoader<'a> {
     let dir = cx.caller_dir();
     let system = &**cx.vm().system();
@@ -133,7 +133,7 @@ fn load(cx: &Cx, function: &str, path: &Value, loader: &FsLoader<'_>) -> Result<
     cx.state::<TemplateState>().cache.get_or_parse(loaded.origin, loaded.text).map_err(|e| failed(&e))
 }
 
-/// Bindings are a dict or a struct; nil is none.
+/// Checks that bindings are a dict, a struct or nil.
 fn checked(function: &str, bindings: &Value) -> Result<Value> {
     if bindings.is_nil() {
         return Ok(Value::NIL);
@@ -146,7 +146,8 @@ fn checked(function: &str, bindings: &Value) -> Result<Value> {
     }
 }
 
-/// Renders, in the innermost LLM render context of the task; inside of one the call log hears of it.
+/// Renders in the innermost LLM render context of the task. Inside such a context, the result is written to the call
+/// log.
 fn rendered(
     cx: &Cx,
     template: &Template,
@@ -189,7 +190,7 @@ fn rendered(
     Ok(rendered)
 }
 
-/// Warns once of a name that a template of the program writes and that the call does not bind.
+/// Warns once per name that a template of the program uses and the call does not bind.
 fn warn_unbound(cx: &Cx, template: &Template, unbound: &Unbound<'_>, bindings: &Value) {
     if matches!(template.origin(), Origin::Asset(_)) {
         return;
@@ -213,7 +214,7 @@ fn warn_unbound(cx: &Cx, template: &Template, unbound: &Unbound<'_>, bindings: &
     )));
 }
 
-/// A schema as the request of a call carries it.
+/// Converts a schema to JSON Schema, as in the request of a call.
 pub(crate) fn json_schema(schema: &Value) -> Value {
     match schema.to_dict() {
         Some(dict) => from_json(&as_json_schema(&to_json(&dict.into()))),
@@ -225,7 +226,7 @@ fn failed(error: &TemplateError) -> Error {
     thrown(error.kind(), error.to_string())
 }
 
-/// A template that could not be had.
+/// Returns the error for a template that cannot be loaded.
 fn unreadable(kind: &ErrorKind) -> Error {
     thrown(kind, kind.to_string())
 }
@@ -254,7 +255,7 @@ fn spans(rendered: &Rendered) -> Vec<Value> {
     out
 }
 
-/// A span with the includes around it.
+/// Returns a span with the includes around it.
 fn chained(span: &Span, rendered: &Rendered) -> Value {
     let mut dict = span_dict(span);
     if let Some(parent) = span.parent.and_then(|at| rendered.spans.get(at)) {

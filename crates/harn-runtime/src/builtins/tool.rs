@@ -24,9 +24,9 @@ use crate::tool_config::check_config;
 /// The parameters of a tool that is called like a function.
 struct Signature<'a> {
     tool: &'a str,
-    /// Each with its schema, in the order in which they were written.
+    /// Names and schemas, in declaration order.
     declared: Vec<(String, Value)>,
-    /// It takes more behind them.
+    /// Whether a rest parameter follows them.
     rest: bool,
 }
 
@@ -42,7 +42,7 @@ impl Signature<'_> {
         self.declared.iter().any(|(declared, _)| declared == name)
     }
 
-    /// Whether a dict may be the first argument itself.
+    /// Returns whether the first argument may be a dict.
     fn takes_dict(&self) -> bool {
         let Some((_, schema)) = self.declared.first() else { return self.rest };
         match schema.field("type").unwrap_or(schema).as_str() {
@@ -51,7 +51,7 @@ impl Signature<'_> {
         }
     }
 
-    /// The only argument, when it is a dict of arguments by name.
+    /// Returns the only argument if it is a dict of named arguments.
     fn by_name(&self, given: &[Value]) -> Result<Option<harn_value::Ref<Dict>>> {
         let [one] = given else { return Ok(None) };
         let Some(dict) = one.to_dict() else { return Ok(None) };
@@ -72,7 +72,7 @@ impl Signature<'_> {
         }
     }
 
-    /// The arguments in order stand for these parameters.
+    /// Checks the number of positional arguments.
     fn check_count(&self, got: usize) -> Result<()> {
         let most = self.declared.len();
         if got > most && !self.rest {
@@ -85,7 +85,7 @@ impl Signature<'_> {
         Ok(())
     }
 
-    /// Every parameter without a default has a value.
+    /// Checks that every parameter without a default has a value.
     fn check_names(&self, dict: &Dict) -> Result<()> {
         let missing = self
             .declared
@@ -101,7 +101,7 @@ impl Signature<'_> {
     }
 }
 
-/// What the handler of a tool gets when the tool is called like a function.
+/// Returns the arguments of a tool's handler for a call of the tool like a function.
 fn call_arguments(tool: &str, parameters: &Value, handler: &Value, given: &[Value]) -> Result<Vec<Value>> {
     let declared: Vec<(String, Value)> = match parameters.to_dict() {
         Some(dict) => dict.written().map(|(key, value)| (key.to_string(), value.clone())).collect(),
@@ -111,7 +111,7 @@ fn call_arguments(tool: &str, parameters: &Value, handler: &Value, given: &[Valu
     let signature = Signature { tool, declared, rest };
     let schema = to_json(parameters);
     let names = declared_parameters(handler, tool, schema.as_object());
-    // A handler that takes one dict may look for more in it than its tool declares.
+    // A handler with a single dict parameter may use entries that its tool does not declare.
     if names.is_none() && given.len() == 1 && given[0].to_dict().is_some() {
         return Ok(given.to_vec());
     }
@@ -298,7 +298,7 @@ builtins! {
                 surface.type_name()
             ))),
         };
-        // What the options say of the surface holds for it, too.
+        // The options may add properties to the surface.
         if let Json::Object(more) = to_json(&options) {
             parts.extend(more);
         }
@@ -427,7 +427,7 @@ builtins! {
         let [name, result, ..] = &args.0[..] else {
             return Err(thrown("tool_format_result: requires name and result"));
         };
-        // What a tool gives must not close the tag around it.
+        // Escapes the result, so that it cannot close the surrounding tag.
         registry::format_result(&quote_name(&name.to_string()), &quote(&result.to_string()))
     }
 
@@ -485,7 +485,7 @@ builtins! {
     }
 }
 
-/// The entry that a name stands for in the current registry.
+/// Returns the entry with the given name in the current registry.
 fn bound(cx: &Cx, function: &str, name: &Value) -> Result<Value> {
     let Some(name) = name.as_str() else {
         return Err(thrown(format!("{function}: name must be a string literal")));
@@ -509,8 +509,8 @@ fn bound(cx: &Cx, function: &str, name: &Value) -> Result<Value> {
     }
 }
 
-/// Results of tools as the model reads them: strings as they are, other values in printed form. The envelope of a sub-agent
-/// is shown without its conversation, which would be in the caller's then.
+/// Converts a tool result to the form that the model receives: strings are unchanged, other values are printed. Omits
+/// the conversation from the envelope of a sub-agent, so that it does not become part of the caller's conversation.
 pub(crate) fn result_text(value: &Value) -> String {
     if let Some(text) = value.as_str() {
         return text.to_string();
@@ -532,7 +532,7 @@ pub(crate) fn result_text(value: &Value) -> String {
     }
 }
 
-/// JSON whose values of other types, such as enums and durations, are their printed form.
+/// Replaces values that JSON cannot represent, such as enums and durations, by their printed form.
 fn plain_json(json: Json) -> Json {
     match json {
         Json::Array(items) => items.into_iter().map(plain_json).collect(),
@@ -546,8 +546,8 @@ fn plain_json(json: Json) -> Json {
     }
 }
 
-/// Returns the result of a handler as the model receives it: a string as it is, any other value as JSON, blocks of
-/// images and documents by themselves.
+/// Returns the result of a handler in the form that the model receives: a string is unchanged, any other value becomes
+/// JSON; blocks of images and documents are returned separately.
 pub(crate) fn model_result(value: &Value) -> (String, Vec<Json>) {
     if value.as_str().is_none() {
         let json = to_json(value);

@@ -276,7 +276,7 @@ builtins! {
             let text = super::template::file(&cx, "transcript_compact", &path.into(), &from_json(bindings));
             text.map_err(|e| e.caught().to_string())
         };
-        // Reminders count down first; what asks to be preserved is among the events that stay.
+        // Reminders are counted down first; those to preserve are among the retained events.
         let survivors = harn_prompt::reminder::compact(&to_json(&transcript));
         survivors.lifecycle.iter().for_each(|entry| crate::reminders::tell(cx.vm(), None, entry.to_json()));
         let transcript = survivors.transcript;

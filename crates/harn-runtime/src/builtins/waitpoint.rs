@@ -140,7 +140,7 @@ builtins! {
     }
 }
 
-/// The id of a waitpoint that is given by its id or as a value.
+/// Returns the id of a waitpoint that is passed as an id or as a value.
 fn id_of(function: &str, waitpoint: &Value) -> Result<String> {
     let entry = crate::convert::entry(waitpoint, "id");
     match waitpoint.as_str().or_else(|| entry.as_str()) {

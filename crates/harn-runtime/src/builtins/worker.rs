@@ -181,7 +181,7 @@ builtins! {
                 thrown(format!("sub_agent_run: {key} must be a bool, got {}", flag.type_name()))
             }),
         };
-        // Wrong options are the caller's business, so they are found before the work is handed on.
+        // Invalid options are reported to the caller, before the work is started.
         let parent = cx.state::<Sessions>().running(&cx).map(|running| running.session.clone());
         let sub = SubAgent::new(&cx, &options, parent)?;
         if flag("background")? {
@@ -293,7 +293,7 @@ async fn spawn(cx: &Cx, config: Option<Value>) -> Result<Spawned> {
     Ok(Spawned(start(cx, plan).await?, waits))
 }
 
-/// What a sub-agent is asked for.
+/// Returns the request for a sub-agent.
 fn request_of(function: &str, task: &str, options: &Value) -> Result<Request> {
     let asked = Request::keys().map(|key| Ok((key.to_owned(), data_option(function, options, key)?)));
     let asked = Json::Object(asked.collect::<Result<_>>()?);
@@ -303,13 +303,13 @@ fn request_of(function: &str, task: &str, options: &Value) -> Result<Request> {
 async fn in_background(cx: &Cx, task: String, options: &Value, sub: &SubAgent) -> Result<Rc<Worker>> {
     let mut kept = options.to_dict().map(|dict| (*dict).clone()).unwrap_or_default();
     kept.insert("session_id", sub.session.id.as_str());
-    // What the work may use is decided now, not when it runs.
+    // The set of tools is determined when the worker is created, not when it runs.
     if entry(options, "tools").is_nil()
         && let Some(tools) = cx.state::<Sessions>().tools(cx)
     {
         kept.insert("tools", tools);
     }
-    // The policy of the options is that of the loop; the worker adds what `carry` says.
+    // The policy in the options applies to the loop; the worker adds the limits from `carry`.
     let mut limits = Dict::new();
     for key in ["carry", "execution", "audit"] {
         limits.insert(key, entry(options, key));
@@ -331,7 +331,7 @@ async fn in_background(cx: &Cx, task: String, options: &Value, sub: &SubAgent) -
     start(cx, plan).await
 }
 
-/// The worker of a handle or id.
+/// Returns the worker of a handle or id.
 fn known(cx: &Cx, function: &str, given: &Value) -> Result<Rc<Worker>> {
     let told = |text: String| Err(thrown(format!("{function}: {text}")));
     let id = if given.to_dict().is_some() { entry(given, "id") } else { given.clone() };

@@ -1,4 +1,4 @@
-//! Workflows that run, and the records of their runs.
+//! Running workflows, and the records of their runs.
 
 use harn_agent::workflow::{fixture as pure, pack};
 use harn_stdlib::timestamp_now;
@@ -139,7 +139,7 @@ fn load(cx: &Cx, function: &str, path: &Value) -> Result<Json> {
     Ok(run)
 }
 
-/// A run with its children; one that is its own child is named once.
+/// Returns a run with its children. A run that is its own descendant appears once.
 fn tree(cx: &Cx, run: Json, seen: &mut Vec<String>) -> Json {
     seen.push(run["persisted_path"].as_str().unwrap_or_default().to_owned());
     let paths: Vec<String> = run["child_runs"]
