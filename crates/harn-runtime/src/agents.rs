@@ -1,4 +1,4 @@
-//! Agents as values: their options, and what they take over from the loop that calls them.
+//! Agents as values: their options, and the options that they inherit from the loop that calls them.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,20 @@ use crate::convert::{entry, text, thrown};
 /// The builtin that runs an agent as a tool: its first argument is the agent.
 pub(crate) const AGENT_TOOL: &str = "__agent_tool";
 
-/// The builtin that asks an agent about an input or answer: its first argument is the agent.
+/// The builtin that runs an agent as a guardrail on an input or answer: its first argument is the agent.
 pub(crate) const AGENT_GUARD: &str = "__agent_guard";
 
 /// Options that choose the model of a call.
 const MODEL: [&str; 5] = ["provider", "model", "model_tier", "route_policy", "llm_caller"];
 
-/// Options that say how that model is reached; they are taken over together with [`MODEL`].
+/// Options that determine how that model is reached; they are inherited together with [`MODEL`].
 const ROUTE: [&str; 5] = ["fallback_chain", "base_url", "api_key", "api_mode", "tool_format"];
 
-/// Options that name the form of an answer.
+/// Options that determine the form of an answer.
 const FORM: [&str; 5] = ["schema", "output_schema", "json_schema", "output_format", "response_format"];
 
-/// Options about the answer of a loop. They apply to whichever agent gives it, unless that agent has its own.
+/// Options about the answer of a loop. They apply to the agent that produces the answer, unless that agent sets them
+/// itself.
 const ANSWER: [&str; 6] = [
     "on_delta",
     "output_validation",
@@ -33,11 +34,11 @@ const ANSWER: [&str; 6] = [
     "schema_retry_nudge",
 ];
 
-/// Options whose limits hold for the whole conversation.
+/// Options whose limits apply to the whole conversation.
 const BUDGET: [&str; 5] =
     ["budget", "max_cost_usd", "max_input_tokens", "max_output_tokens", "total_budget_usd"];
 
-/// Returns whether a value was made by `agent`.
+/// Returns whether a value was created by `agent`.
 pub(crate) fn is_agent(value: &Value) -> bool {
     entry(value, "_type").as_str().is_some_and(|word| word.as_str() == "agent")
 }
@@ -47,7 +48,8 @@ pub(crate) fn name_of(agent: &Value) -> String {
     text(&entry(agent, "name")).unwrap_or_default()
 }
 
-/// Whether a loop takes a key of an agent. A limit that an agent has must not get lost on the way.
+/// Returns whether a key of an agent is an option of its loop. This includes all options of a model call, so that no
+/// limit of an agent is lost.
 fn is_option(key: &str) -> bool {
     let own = harn_agent::config::OPTIONS.iter().map(|(name, _)| *name);
     key != "system"
@@ -65,7 +67,7 @@ pub(crate) fn options_of(agent: &Value) -> Dict {
     options
 }
 
-/// Gives an agent without a model of its own that of the loop which calls it.
+/// Returns the agent with the model options of the calling loop, unless it sets its own.
 pub(crate) fn with_model(agent: &Value, of: &Value) -> Value {
     let mut out = dict(agent);
     take_model(&mut out, of);
@@ -85,7 +87,7 @@ fn take_model(options: &mut Dict, of: &Value) {
     }
 }
 
-/// Takes over the options that are absent.
+/// Copies the given options from `of` where they are absent.
 fn take<'k>(options: &mut Dict, of: &Value, keys: impl IntoIterator<Item = &'k &'static str>) {
     for key in keys {
         let value = entry(of, key);
@@ -105,7 +107,7 @@ fn dict(value: &Value) -> Dict {
 
 /// The agents that a loop and its handoffs name.
 pub(crate) struct Roster {
-    /// The name of the agent that the loop was started as.
+    /// The name of the agent with which the loop starts.
     first: String,
     system: Value,
     options: Value,
@@ -114,7 +116,7 @@ pub(crate) struct Roster {
 
 /// An agent of a roster, as it continues a conversation.
 pub(crate) struct Member {
-    /// Its system text.
+    /// Its system prompt.
     pub(crate) system: Value,
     /// The options of its loop.
     pub(crate) options: Dict,
@@ -124,7 +126,7 @@ impl Roster {
     /// Reads the handoffs of a loop, and of the agents in them.
     ///
     /// # Errors
-    /// Two agents have one name, or a handoff names an agent or a tool that does not exist.
+    /// Two agents have the same name, or a handoff names an unknown agent or tool.
     pub(crate) fn read(first: &str, system: &Value, options: &Value) -> Result<Roster> {
         let mut out = Roster {
             first: first.to_owned(),
@@ -170,11 +172,11 @@ impl Roster {
         Ok(())
     }
 
-    /// Returns the agent of a name, with the tools of these names only. `in_force` are the options of the agents whose policies
-    /// apply already.
+    /// Returns the agent called `name`, restricted to the given tools. `in_force` contains the options of the agents
+    /// whose policies already apply.
     ///
     /// # Errors
-    /// The agent does not have one of the tools.
+    /// The agent lacks one of the tools.
     pub(crate) fn member(&self, name: &str, tools: Option<&[String]>, in_force: &[Value]) -> Result<Member> {
         let (system, mut options) = match self.others.get(name) {
             Some(agent) => (entry(agent, "system"), self.inherited(agent)),
@@ -199,7 +201,7 @@ impl Roster {
             if own.is_nil() || !in_force.iter().any(|options| is_same(&entry(options, key), &own)) {
                 continue;
             }
-            // The same rules a second time would ask a human twice.
+            // Applying the same rules twice would ask a human twice.
             options.remove(key);
             let annotations = entry(&own, "tool_annotations");
             if key == "policy" && !annotations.is_nil() {
@@ -211,7 +213,7 @@ impl Roster {
         Ok(Member { system, options })
     }
 
-    /// The options of an agent that continues the conversation of the loop.
+    /// Returns the options of an agent that continues the conversation of the loop.
     fn inherited(&self, agent: &Value) -> Dict {
         let (mut options, of) = (options_of(agent), &self.options);
         take_model(&mut options, of);
@@ -227,7 +229,7 @@ impl Roster {
     }
 }
 
-/// Whether two values are one, or equal. A closure is equal to none, not even to itself.
+/// Returns whether two values are identical or equal. A closure is not equal to any value, including itself.
 fn is_same(one: &Value, other: &Value) -> bool {
     one.same(other) || one == other
 }
@@ -236,17 +238,17 @@ fn handoffs(options: &Value) -> Vec<Value> {
     entry(options, "handoffs").as_list().map(|list| list.iter().cloned().collect()).unwrap_or_default()
 }
 
-/// The agent of a handoff, or its name.
+/// Returns the agent of a handoff, or its name.
 fn target(handoff: &Value) -> Value {
     if is_agent(handoff) || handoff.as_str().is_some() { handoff.clone() } else { entry(handoff, "agent") }
 }
 
-/// The closure that says what the agent of a handoff sees, if the handoff has one.
+/// Returns the closure that selects the messages which the agent of a handoff sees, if the handoff has one.
 pub(crate) fn history_closure(options: &Value, at: usize) -> Option<Value> {
     handoffs(options).get(at).map(|handoff| entry(handoff, "history")).filter(is_callable)
 }
 
-/// Returns a registry or list of tools with these names only.
+/// Returns a registry or list of tools, restricted to the given names.
 pub(crate) fn only(tools: &Value, names: &[String]) -> Value {
     let kept = |list: &Value| {
         let each = list.as_list().into_iter().flat_map(|list| list.iter());

@@ -1,4 +1,4 @@
-//! Compaction: who writes the text that stands for older messages, for loops, sessions and message lists alike.
+//! Compaction: writes the summary that replaces older messages, for loops, sessions and message lists.
 
 use std::rc::Rc;
 
@@ -18,13 +18,13 @@ use crate::llm_embedder::runtime;
 use crate::reminders::Reminders;
 use crate::session::Session;
 
-/// What a writer needs besides the messages.
+/// The inputs of a summary, except for the messages.
 pub(crate) struct Writer<'a> {
     /// The function that was called, for errors.
     pub(crate) function: &'a str,
     /// The option dict with its closures.
     pub(crate) options: &'a Value,
-    /// The closure that takes the archived messages.
+    /// The option with the closure that receives the archived messages.
     pub(crate) custom: &'a str,
     /// Template of the prompt for a model's summary.
     pub(crate) summarize_prompt: Option<&'a str>,
@@ -33,10 +33,11 @@ pub(crate) struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Writes the text that stands for messages. A model is asked through `ask`; nothing, when it has nothing to say.
+    /// Writes the summary that replaces messages. Uses `ask` to call a model; returns `None` if the model returns
+    /// nothing.
     ///
     /// # Errors
-    /// A callback throws or returns something without meaning, the template does not render, or `ask` fails.
+    /// A callback throws or returns an invalid value, the template does not render, or `ask` fails.
     pub(crate) async fn write<'w, F>(
         &'w self,
         cx: &'w Cx,
@@ -89,7 +90,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What `mask_callback` makes of long results, by place.
+    /// Returns the replacements that `mask_callback` returns for long results, by position.
     async fn masks(&self, cx: &Cx, messages: &[Json]) -> Result<Vec<Option<String>>> {
         let callback = entry(self.options, "mask_callback");
         if !is_callable(&callback) {
@@ -165,7 +166,7 @@ impl Settings {
         })
     }
 
-    /// Compacts messages now.
+    /// Compacts messages unconditionally.
     async fn run(
         &self,
         cx: &Cx,
@@ -211,7 +212,7 @@ struct Compacted {
     before: i64,
 }
 
-/// What of the options a call for a summary goes by: route, limits and sampling, not what the reply must look like.
+/// Returns the options that apply to a call for a summary: route, limits and sampling, but not the format of the reply.
 pub(crate) fn llm_options(options: &Json) -> Json {
     const OTHER: [&str; 18] = [
         "_system_fragments",
@@ -245,10 +246,10 @@ pub(crate) fn llm_options(options: &Json) -> Json {
     Json::Object(map)
 }
 
-/// `transcript_auto_compact`
+/// Implements `transcript_auto_compact`.
 ///
 /// # Errors
-/// Wrong arguments, and those of the writer.
+/// Invalid arguments, or an error of the writer.
 pub(crate) async fn list(cx: &Cx, messages: &Value, options: &Value) -> Result<Value> {
     let function = "transcript_auto_compact";
     let Json::Array(messages) = to_json(messages) else {
@@ -261,10 +262,11 @@ pub(crate) async fn list(cx: &Cx, messages: &Value, options: &Value) -> Result<V
     Ok(from_json(&done.messages.into()))
 }
 
-/// `agent_session_compact`: compacts what a session holds, and returns how many messages stay.
+/// Implements `agent_session_compact`: compacts the messages of a session, and returns the number of remaining
+/// messages.
 ///
 /// # Errors
-/// Wrong options, and those of the writer.
+/// Invalid options, or an error of the writer.
 pub(crate) async fn session(cx: &Cx, session: &Rc<Session>, options: &Value) -> Result<usize> {
     let function = "agent_session_compact";
     let Some(dict) =
@@ -314,7 +316,7 @@ pub(crate) async fn session(cx: &Cx, session: &Rc<Session>, options: &Value) -> 
     Ok(kept)
 }
 
-/// Shortens single tool results above `tool_output_max_chars`, when that is given.
+/// Shortens individual tool results above `tool_output_max_chars`, if that is set.
 async fn shortened(cx: &Cx, function: &str, options: &Value, mut messages: Vec<Json>) -> Result<Vec<Json>> {
     let wrong = || thrown(format!("{function}: tool_output_max_chars must be an int of at least 1"));
     let limit = entry(options, "tool_output_max_chars");
@@ -337,11 +339,11 @@ async fn shortened(cx: &Cx, function: &str, options: &Value, mut messages: Vec<J
     Ok(messages)
 }
 
-/// Shortens the output of a tool that is longer than `limit` characters, as `compress_callback` says or else by
+/// Shortens the output of a tool that is longer than `limit` characters, with `compress_callback` or else with
 /// `microcompact`.
 ///
 /// # Errors
-/// The callback throws or returns no string.
+/// The callback throws or returns something other than a string.
 pub(crate) async fn compress(
     cx: &Cx,
     options: &Value,

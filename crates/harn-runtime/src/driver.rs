@@ -1,4 +1,4 @@
-//! Runs the steps of an agent loop: calls models, tools and callbacks, and tells subscribers.
+//! Runs the steps of an agent loop: calls models, tools and callbacks, and notifies subscribers.
 
 mod guard;
 mod handoff;
@@ -59,71 +59,71 @@ pub(crate) use setup::loop_config;
 
 pub(crate) use tools::{declared_parameters, report_bug};
 
-/// What a loop needs of the script that started it.
+/// The state that a loop needs of the script that started it.
 struct Driver {
     cx: Cx,
     llm: Rc<LlmRuntime>,
     state: Rc<LlmState>,
     reminders: Rc<Reminders>,
-    /// The providers of reminders in force.
+    /// The active providers of reminders.
     providers: Selection,
-    /// The options as the script gave them.
+    /// The options as passed by the script.
     options: Value,
     session: Rc<Session>,
-    /// How many messages of the loop its session has, when it keeps them.
+    /// The number of the loop's messages in its session, if it stores them.
     stored: Cell<Option<usize>>,
-    /// What it says there.
+    /// The loop's part of the session's conversation.
     talk: Rc<Talk>,
-    /// The iteration that runs.
+    /// The current iteration.
     iteration: Cell<u32>,
     hooks: Rc<Hooks>,
-    /// What the host says.
+    /// Receives messages of the host.
     listener: Rc<Listener>,
-    /// Reminders of the host that are for the record only, as events.
+    /// Reminders of the host that are only recorded as events.
     audits: RefCell<Vec<Json>>,
-    /// What hooks are told of the turn that runs; nothing between turns.
+    /// The payload of the current turn for hooks; `None` between turns.
     turn: RefCell<Option<Json>>,
-    /// The policy of the loop, and of those around it.
+    /// The policy of the loop, and the policies around it.
     layer: Rc<Layer>,
     handlers: BTreeMap<String, Value>,
     /// The servers of `mcp_servers`.
     servers: LoopServers,
-    /// Those of the project that it needs.
+    /// The project's servers that the loop uses.
     project_servers: Held,
-    /// What tools say about effects that are in doubt.
+    /// How tools handle effects that are in doubt.
     doubts: BTreeMap<String, harn_system::Uncertain>,
     caller: Value,
     shape_context: Value,
     review_turn: Value,
     validate_output: Value,
     recite: Value,
-    /// The guardrails that look at the input, until the first call begins; and those that look at the answer.
+    /// The guardrails on the input, until the first call begins, and the guardrails on the answer.
     input_guards: RefCell<Vec<Guardrail>>,
     output_guards: Vec<Guardrail>,
     /// The agents of the handoffs, if there are any.
     roster: Option<Rc<Roster>>,
-    /// The name of the agent, when it has one.
+    /// The name of the agent, if it has one.
     name: Option<String>,
     /// When the conversation began.
     started: Duration,
-    /// Who gets the text of replies while it arrives.
+    /// The closure that receives text of replies as it arrives.
     on_delta: Option<Value>,
-    /// Who keeps the snapshots of a daemon.
+    /// Stores the snapshots of a daemon.
     keeper: Option<Rc<dyn Keeper>>,
-    /// What of the reply that is being taken has been told so.
+    /// The part of the current reply's text that has been streamed.
     told: RefCell<String>,
-    /// How much of the reply was parsed last as a partial answer, and that answer.
+    /// The length of the reply that was last parsed as a partial answer, and that answer.
     partial: RefCell<(usize, Json)>,
-    /// Calls of tools that were told of while the model wrote them, and are not taken up yet.
+    /// Tool calls that were reported while the model wrote them, and have not started yet.
     incoming: RefCell<Incoming>,
-    /// When the calls of the turn were taken up.
+    /// When the calls of the turn started.
     since: RefCell<BTreeMap<String, Duration>>,
 }
 
 /// Runs a loop from its arguments to its result dict.
 ///
 /// # Errors
-/// Wrong options, a model call that fails for good, or what a callback throws.
+/// Invalid options, a model call that fails without further retries, or an error that a callback throws.
 pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) -> Result<Value> {
     let place = Place { keeper: None, joins: true, continues: None };
     let mut ended = run_in(cx, prompt, system, given, place).await?;
@@ -140,23 +140,23 @@ pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) 
     Ok(result)
 }
 
-/// What a loop is a part of.
+/// The context of a loop.
 struct Place {
-    /// Who keeps the snapshots of a daemon that somebody has a handle of.
+    /// Stores the snapshots of a daemon with a handle.
     keeper: Option<Rc<dyn Keeper>>,
-    /// Without a session of its own it goes on with that of the loop around it.
+    /// Whether the loop continues the session of the surrounding loop unless it names one.
     joins: bool,
     /// The conversation that another agent has transferred.
     continues: Option<Continued>,
 }
 
-/// How a loop ended.
+/// The outcome of a loop.
 pub(crate) struct Ended {
     /// The result dict; without the messages of its transcript before [`Ended::complete`].
     pub(crate) result: Json,
     /// The conversation.
     messages: Conversation,
-    /// What people should see of the last turn.
+    /// The user-visible text of the last turn.
     pub(crate) last_visible: String,
     /// Whether `max_iterations` ended it.
     pub(crate) out_of_turns: bool,
@@ -169,7 +169,7 @@ impl Ended {
     }
 }
 
-/// As [`run`], for callers that make something else of it.
+/// Like [`run`], for callers that convert the result.
 ///
 /// # Errors
 /// As [`run`].
@@ -179,7 +179,7 @@ pub(crate) async fn run_loop(cx: &Cx, prompt: &Value, system: &Value, given: &Va
         .complete(cx))
 }
 
-/// As [`run_loop`] for a daemon that somebody keeps.
+/// Like [`run_loop`], for a daemon with a handle.
 ///
 /// # Errors
 /// As [`run`].
@@ -196,7 +196,7 @@ pub(crate) async fn run_kept(
 }
 
 async fn run_in(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Place) -> Result<Ended> {
-    // In boxes: a loop waits long, and what was only needed to begin it is gone by then.
+    // Boxed, because a loop waits long, and the state of its setup is freed by then.
     let mut begun = Box::pin(begin(cx, prompt, system, given, place)).await?;
     loop {
         let Begun { driver, agent, llm, .. } = &mut *begun;
@@ -212,13 +212,13 @@ async fn run_in(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: P
 
 /// Why a loop does not continue.
 enum Driven {
-    /// It is over.
+    /// The loop has ended.
     Ended(Ended),
     /// The loop of another agent continues the conversation.
     HandedOff(Transfer),
 }
 
-/// A loop that is about to run, and what holds for its length. What was put in force last ends first.
+/// A loop that is about to run, and the guards of its scope. Fields are dropped in reverse order of setup.
 struct Begun {
     agent: AgentLoop,
     _context: OpenContext,
@@ -232,7 +232,7 @@ struct Begun {
     _options: CallOptions,
 }
 
-/// Reads the arguments of a loop, and puts in force what they say.
+/// Reads the arguments of a loop, and applies its policies and scopes.
 async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Place) -> Result<Box<Begun>> {
     let Place { keeper, joins, mut continues } = place;
     let llm = runtime(cx);
@@ -242,10 +242,10 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
         harn_agent::neighbours::reject_misplaced(options).map_err(|error| thrown(error.0))?;
     }
     llm.notice_slips(&call_options.json, harn_agent::config::OPTIONS, joins);
-    // What its calls would refuse is refused before anything has begun; what is wrong with the loop itself comes first.
+    // Errors of its calls' options are reported before anything has begun, but after errors of the loop's own options.
     let wrong_call = crate::option_check::wrong_call(&call_options.json);
     let route = llm.render_context(&call_options.json);
-    // Tools and history are in them: the loop takes them over, nobody keeps them beside it.
+    // Tools and history are moved into the loop, to avoid a second copy.
     let mut options = match call_options.json.take() {
         Json::Object(options) => options,
         _ => Map::new(),
@@ -294,7 +294,7 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
         (None, None, Some(around)) => around.session.clone(),
         (None, None, None) => Sessions::unnamed(format!("agent_session_{}", new_id(cx.vm()))),
     };
-    // A session that has a name is kept for the loops behind this one.
+    // A named session is stored for later loops.
     let named = match &continues {
         Some(continued) => continued.named,
         None => config.session_id.is_some() || joined.is_some_and(|around| around.named),
@@ -317,7 +317,7 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
         config.skills.carried = session.carried_skills();
         stored = continued.stored;
     } else if resumed.is_some() && named {
-        // What was said is in the snapshot.
+        // The snapshot contains the conversation.
         session.history.borrow_mut().messages = Conversation::new();
         stored = Some(0);
     } else if named {
@@ -408,22 +408,22 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
     }))
 }
 
-/// What a loop is to its session.
+/// The relation of a loop to its session.
 #[derive(Clone, Copy)]
 struct Part {
-    /// The session is kept when the loop is over.
+    /// The session outlives the loop.
     named: bool,
-    /// The loop around it is one of the session, too.
+    /// The surrounding loop belongs to the same session.
     joined: bool,
 }
 
-/// A running loop. Dropping it forgets what only it could ask for, also when the loop is cancelled.
+/// A running loop. Dropping it, also by cancellation, releases state that only the loop could use.
 struct LoopScope {
     cx: Cx,
     scope: Scope,
     session: Rc<Session>,
     part: Part,
-    /// What was left for the loop around it.
+    /// Notes left for the surrounding loop.
     notes: Vec<Note>,
 }
 
@@ -440,7 +440,7 @@ impl LoopScope {
     /// Leaves the session to the next agent of the conversation; returns whether it outlives the loop.
     fn pass_on(&mut self) -> bool {
         let named = self.part.named;
-        // What the session remembers is not forgotten in between.
+        // The session's state must survive until the next loop starts.
         self.part.named = true;
         named
     }
@@ -458,7 +458,8 @@ impl Drop for LoopScope {
 impl Driver {
     async fn drive(&self, agent: &mut AgentLoop, llm: &LlmBinding) -> Result<Driven> {
         let prompts = prompts_for(&self.cx, &self.state, llm);
-        // In boxes, but for the model: a loop waits for it most of its time, and its future has room for whatever is not.
+        // Boxed, except for the model call: a loop waits for it most of its time, and its future reserves space for all
+        // unboxed futures.
         loop {
             self.hand_over_feedback(agent);
             self.listener.pass_on(agent);
@@ -517,8 +518,8 @@ impl Driver {
                     if let Some(keeper) = &self.keeper {
                         keeper.begins();
                     }
-                    // Turns that are over belong to the session whatever becomes of the call; a prompt that was never
-                    // answered does not.
+                    // Completed turns belong to the session, whatever the result of the call; an unanswered prompt does
+                    // not.
                     if self.iteration.get() > 0 {
                         self.keep(agent);
                         Box::pin(session_store::flush(&self.cx, &self.session)).await?;
@@ -567,7 +568,7 @@ impl Driver {
         let mut result = self.with_reminders(agent, |agent| {
             agent.outcome_without_messages(duration, &|| new_id(self.cx.vm()))
         });
-        // What the host wants kept for the record comes last, and no model has seen it.
+        // Reminders that the host only wants to record come last; they were not sent to any model.
         if let Some(events) = result["transcript"]["events"].as_array_mut() {
             events.append(&mut self.audits.borrow_mut());
         }
@@ -590,7 +591,7 @@ impl Driver {
             "total_duration_ms": duration, "tools_used": result["trace"]["tools_used"],
             "successful_tools": result["tools"]["successful"],
         }));
-        // A program that prints the text of a result would show nothing else of this.
+        // A program that only prints the answer would not show this status.
         let status = result["status"].as_str().unwrap_or_default();
         if matches!(status, "stuck" | "watchdog" | "budget_exhausted" | "failed") {
             let turns = result["iterations"].as_i64().unwrap_or(0);
@@ -610,7 +611,7 @@ impl Driver {
         Ok(Driven::Ended(Ended { result, messages, last_visible, out_of_turns: agent.is_out_of_turns() }))
     }
 
-    /// Runs tools, and lets hooks and the program look at what they say.
+    /// Runs tools, and passes the results through hooks and callbacks.
     async fn tools(&self, agent: &AgentLoop, runs: &[ToolRun]) -> Result<Vec<ToolReply>> {
         let mut replies = self.run_tools(agent, runs).await?;
         for (run, reply) in runs.iter().zip(&mut replies) {
@@ -623,7 +624,7 @@ impl Driver {
         Ok(replies)
     }
 
-    /// Gives the loop the events that its tools have left for its transcript.
+    /// Adds the notes that tools left to the loop's transcript.
     fn hand_over_notes(&self, agent: &mut AgentLoop) {
         for note in self.session.take_notes() {
             agent.note(&note.kind, &note.text, note.metadata);
@@ -638,8 +639,7 @@ impl Driver {
         out
     }
 
-    /// Takes what the host wants the model to be reminded of: the next call shows it, whether it was to be at once or behind the
-    /// running step.
+    /// Takes the host's reminders, which the next call includes in either delivery mode.
     fn take_reminders(&self) -> Result<()> {
         for payload in self.listener.take_reminders() {
             let (reminder, mode) = host_reminder(&payload, &new_id(self.cx.vm())).or_throw()?;
@@ -653,7 +653,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Asks the providers in force that subscribe to an event, in order.
+    /// Calls the active providers that subscribe to an event, in order.
     async fn remind(&self, agent: &AgentLoop, moment: &Moment, prose: &dyn Prose) -> Result<()> {
         let (none, event) = (Map::new(), moment.event.as_str());
         let payload = moment.payload.as_object().unwrap_or(&none);
@@ -680,7 +680,7 @@ impl Driver {
                 }
             };
             made.iter().for_each(|reminder| self.reminders.add(self.cx.vm(), &self.session.id, reminder));
-            // The built-in ones look at every turn: only what came of it is worth an event that is kept.
+            // Built-in providers run on every turn, so only runs with a result are recorded as events.
             if built_in.is_some() && made.is_empty() {
                 continue;
             }
@@ -695,7 +695,7 @@ impl Driver {
         self.state.trace.borrow_mut().add(event);
     }
 
-    /// Adds to `agent_trace` what became of tool calls, and what was done about them.
+    /// Records tool calls and their results in `agent_trace`.
     fn trace_event(&self, event: &AgentEvent) {
         let iteration = self.iteration.get();
         let call = match event {
@@ -731,8 +731,8 @@ impl Driver {
         }
     }
 
-    /// Lets the session keep what was said since the last time. A turn whose tools run is kept when they are answered: what
-    /// others say in the session meanwhile must not stand between calls and results.
+    /// Appends the messages since the last call to the session. A turn with tools is appended once all results exist:
+    /// messages from other loops in the session must not separate calls from results.
     fn keep(&self, agent: &AgentLoop) {
         if agent.is_in_tool_turn() {
             return;
@@ -741,7 +741,7 @@ impl Driver {
         self.stored.set(kept);
     }
 
-    /// Takes over tools that servers have announced.
+    /// Applies changed tool lists that servers have announced.
     async fn follow_servers(&self, agent: &mut AgentLoop) -> Result<()> {
         for (server, entries) in self.servers.changes(&self.cx).await? {
             if let Err(why) = agent.replace_tools(&server, &entries) {
@@ -752,7 +752,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Starts servers for skills that come, and gives back those of skills that go; says what went wrong.
+    /// Starts servers for activated skills and releases those of deactivated skills; returns the problems.
     async fn bind_servers(&self, bindings: &[Binding]) -> Result<Vec<Option<String>>> {
         let mut problems = Vec::with_capacity(bindings.len());
         for Binding { server, wanted, .. } in bindings {
@@ -767,7 +767,7 @@ impl Driver {
         Ok(problems)
     }
 
-    /// Calls closures of skills that come or go; an error of theirs is reported and changes nothing.
+    /// Calls the closures of activated and deactivated skills; their errors are reported and have no other effect.
     async fn run_skill_hooks(&self, hooks: &[SkillHook]) -> Result<()> {
         let given = entry(&self.options, "skills");
         let skills = harn_agent::skills::listed(&given);
@@ -786,20 +786,20 @@ impl Driver {
         Ok(())
     }
 
-    /// Gives the loop what `agent_inject_feedback` left for its session.
+    /// Passes the feedback from `agent_inject_feedback` for the session to the loop.
     fn hand_over_feedback(&self, agent: &mut AgentLoop) {
         for (kind, text) in self.session.take_feedback() {
             agent.inject_feedback(&kind, &text);
         }
     }
 
-    /// Answers questions of a policy: conditions one after the other, requests to humans at the same time.
+    /// Answers questions of a policy: conditions sequentially, requests to humans concurrently.
     async fn permit_all(&self, asked: &[PermissionQuestion]) -> Result<Vec<Reply>> {
         let mut replies: Vec<Option<Result<Reply>>> = asked.iter().map(|_| None).collect();
         if asked.iter().all(|asked| matches!(asked.question, Question::Approve { .. })) {
             let mut waits: Vec<Pin<Box<_>>> =
                 asked.iter().map(|asked| Box::pin(self.permit(asked))).collect();
-            // Polled in a fixed order: a journal is followed turn by turn.
+            // Polled in a fixed order, because journal replay follows the order of polls.
             poll_fn(|context| {
                 for (wait, reply) in waits.iter_mut().zip(&mut replies).filter(|(_, reply)| reply.is_none()) {
                     if let Poll::Ready(answered) = wait.as_mut().poll(context) {
@@ -821,7 +821,7 @@ impl Driver {
     async fn permit(&self, asked: &PermissionQuestion) -> Result<Reply> {
         let PermissionQuestion { intent, question, .. } = asked;
         let layer = |number: usize| {
-            // The policies of a loop and their layers are made together.
+            // The policies of a loop and their layers are created together.
             self.layer.at(number).ok_or_else(|| thrown("agent_loop: a policy without its program"))
         };
         match question {
@@ -829,7 +829,8 @@ impl Driver {
                 let (option, key) = list.place();
                 let closure = entry(&entry(&entry(&layer(*number)?.options, option), key), rule);
                 let answer = self.cx.call(&closure, [from_json(arguments)]).await?;
-                // Anything but a bool decides against the call: a rule that permits does not match, one that restricts does.
+                // Any value other than a bool decides against the call: a permitting rule does not match, a restricting
+                // one does.
                 let matches = answer.as_bool().unwrap_or_else(|| {
                     let (got, effect) = (answer.type_name(), list.undecided());
                     let text = format!("{option}.{key} of '{rule}': expected bool, got {got}; {effect}");
@@ -879,7 +880,8 @@ impl Driver {
         }
     }
 
-    /// Tells whoever runs the program that a tool was refused because nobody could be asked; once for each tool.
+    /// Warns the user once per tool that the tool was rejected because neither a host nor a terminal was available for
+    /// approval.
     fn nobody_approves(&self, tool: &str) {
         let text = format!(
             "the tool {tool} was refused: it needs approval, and there is no host and no terminal to ask" // prose-ok: diagnostic
@@ -890,7 +892,7 @@ impl Driver {
         }
     }
 
-    /// Tells the hooks that the turn under way is over.
+    /// Notifies hooks that the current turn has ended.
     async fn end_turn(&self) -> Result<()> {
         self.give_up_calls("the call was not run").await;
         let turn = self.turn.take();
@@ -902,7 +904,7 @@ impl Driver {
         }
     }
 
-    /// Keeps the hooks up to date about turns.
+    /// Notifies hooks of the start and end of turns.
     async fn tell_hooks(&self, event: &AgentEvent) -> Result<()> {
         match event {
             AgentEvent::TurnStart { iteration } => {
@@ -927,7 +929,7 @@ impl Driver {
         }
     }
 
-    /// Tells subscribers what happened; an error of theirs is reported and changes nothing.
+    /// Notifies subscribers of events; their errors are reported and have no other effect.
     async fn publish(&self, agent: &mut AgentLoop) -> Result<()> {
         for update in self.session.take_updates() {
             self.session.tell(&self.cx, &update).await;
@@ -947,7 +949,7 @@ impl Driver {
                 continue;
             }
             if let AgentEvent::AgentMessageChunk { text } = &event {
-                // What was told while it arrived is not told again.
+                // Text that was streamed is not published again.
                 let told = self.told.take();
                 let rest =
                     if told.is_empty() { Some(text.as_str()) } else { text.strip_prefix(told.as_str()) };
@@ -965,7 +967,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Says of a call that is over how long it took.
+    /// Sets the duration of a finished call.
     fn time(&self, event: &mut AgentEvent) {
         let now = || self.cx.system().monotonic();
         match event {
@@ -984,8 +986,8 @@ impl Driver {
         self.session.tell_of(&self.cx, event, self.name.as_deref()).await;
     }
 
-    /// Ends a loop whose call a limit rejected, with its work. A loop that has done nothing says so, and throws if the limit is
-    /// that of the session.
+    /// Ends a loop whose call a limit rejected, with its results so far. A loop without results prints a warning, or
+    /// throws if the limit is the session's.
     fn over_budget(&self, agent: &AgentLoop, error: Error) -> Result<Answer> {
         let dict = to_json(&error.caught());
         let message = dict["message"].printed();
@@ -1007,7 +1009,7 @@ impl Driver {
     }
 
     async fn call_model(&self, agent: &AgentLoop, call: ModelCall) -> Result<Answer> {
-        // A model that answers at once leaves no other moment.
+        // A model that replies immediately leaves no other point to yield.
         self.cx.give_way().await?;
         let started = self.cx.system().monotonic();
         let result = if is_callable(&self.caller) {
@@ -1036,7 +1038,7 @@ impl Driver {
         Ok(Answer::Reply { result, duration_ms })
     }
 
-    /// Lets `compress_callback` shorten an output that is too long.
+    /// Applies `compress_callback` to an output that is too long.
     async fn compress(&self, agent: &AgentLoop, tool: &str, reply: &mut ToolReply) -> Result<()> {
         if is_callable(&entry(&self.options, "compress_callback")) {
             let (text, limit) = (std::mem::take(&mut reply.text), agent.config().output_max_chars);
@@ -1045,7 +1047,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Writes the text that stands for messages that give way. A loop does not end because nobody could write it.
+    /// Writes the summary of messages that are compacted away. A failure to write it does not end the loop.
     async fn write_summary(&self, agent: &AgentLoop, archive: &Archive) -> Result<Answer> {
         let config = agent.config();
         let writer = Writer {
@@ -1072,12 +1074,12 @@ impl Driver {
             Err(error) if error.is_catchable() && over_budget(&to_json(&error.caught())) => {
                 Ok(Answer::OverBudget(to_json(&error.caught())["message"].printed()))
             }
-            // What a callback throws, or a template that is not there, is the program's business.
+            // Errors of callbacks and of missing templates are passed to the program.
             Err(error) => Err(error),
         }
     }
 
-    /// Asks for a summary, as the loop asks for everything else.
+    /// Asks for a summary in the same way as for every other call of the loop.
     async fn summarise(&self, prompt: String, options: &Json) -> Result<String> {
         if !is_callable(&self.caller) {
             let asked = self.llm.ask_plainly(prompt, options);
@@ -1091,7 +1093,7 @@ impl Driver {
     }
 }
 
-/// What `llm_caller` gave, which has to look like what `llm_call` gives.
+/// Checks the result of `llm_caller`, which must have the shape of a result of `llm_call`.
 fn answered(value: &Value) -> Result<Json> {
     const CALL: Shape = Shape::Map(&Shape::Any);
     let wrong =
@@ -1121,10 +1123,10 @@ fn answered(value: &Value) -> Result<Json> {
     Ok(result)
 }
 
-/// What a `recitation` closure gave.
+/// Reads the result of a `recitation` closure.
 ///
 /// # Errors
-/// It is no text.
+/// The result is neither a string nor nil.
 pub(crate) fn recited(value: &Value) -> Result<Option<String>> {
     match value.as_str() {
         Some(text) => Ok(Some(text.to_string())),

@@ -1,4 +1,4 @@
-//! The event log on disk: a client of the store, when the environment asks for one.
+//! The event log on disk, backed by the store; enabled by environment variables.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -13,19 +13,19 @@ use harn_vm::Vm;
 
 use crate::llm_embedder::new_id;
 
-/// The variables that say where events are kept.
+/// The variables that configure where events are stored.
 const BACKEND: &str = "HARN_EVENT_LOG_BACKEND";
 const FILE: &str = "HARN_EVENT_LOG_SQLITE_PATH";
 const FOLDER: &str = "HARN_EVENT_LOG_DIR";
 const DEPTH: &str = "HARN_EVENT_LOG_QUEUE_DEPTH";
 
-/// How long the lease of a process lasts. Each has one of its own: nobody waits for it.
+/// The duration of a process's lease. Each process has its own, so no other process waits for it.
 const LEASE_MS: i64 = 365 * 24 * 60 * 60 * 1000;
 
-/// Sets up the event log of a program as the environment says. `folder` is the folder of the program.
+/// Configures the event log of a program from the environment. `folder` is the directory of the program.
 ///
 /// # Errors
-/// What is wrong with the variables, and what they may say.
+/// Describes invalid variables, and their allowed values.
 pub fn configure_event_log(vm: &Rc<Vm>, folder: &Path) -> Result<(), String> {
     let system = vm.system().clone();
     let set = |name: &str| system.env(name).filter(|value| !value.is_empty());
@@ -55,10 +55,10 @@ pub fn configure_event_log(vm: &Rc<Vm>, folder: &Path) -> Result<(), String> {
     }
 }
 
-/// Checks that a durable run is not asked to keep its events outside of its journal.
+/// Rejects an event log outside of the journal for a durable run.
 ///
 /// # Errors
-/// It is.
+/// The environment configures such an event log.
 pub fn refuse_event_log(system: &dyn System) -> Result<(), String> {
     let wanted = system.env(BACKEND).filter(|value| !value.is_empty() && value != "memory");
     wanted.map_or(Ok(()), |value| {
@@ -68,7 +68,7 @@ pub fn refuse_event_log(system: &dyn System) -> Result<(), String> {
     })
 }
 
-/// The file of the events. Paths of the environment are relative to the root of the project.
+/// Returns the path of the event database. Paths in the environment are relative to the root of the project.
 fn database(system: &dyn System, folder: &Path, given: Option<String>) -> PathBuf {
     let here = harn_template::absolute_folder(folder, system).unwrap_or_else(|| folder.to_owned());
     let root = harn_front::project_root(&here, &Through(system)).unwrap_or(here);
@@ -81,7 +81,7 @@ fn database(system: &dyn System, folder: &Path, given: Option<String>) -> PathBu
     file
 }
 
-/// A file of events, which any number of processes may add to.
+/// A file of events that any number of processes may append to.
 struct OnDisk {
     system: Rc<dyn System>,
     path: PathBuf,
@@ -94,7 +94,7 @@ impl OnDisk {
     fn new(vm: &Vm, path: PathBuf) -> OnDisk {
         let system = vm.system().clone();
         let owner = format!("{}/{}", system.pid(), new_id(vm));
-        // Each event that waited for the disk would hold up the program.
+        // Waiting for the disk on each event would delay the program.
         let options = SqliteOptions { durability: Durability::Crash, ..SqliteOptions::default() };
         let store = SqliteStore::with(&path, options);
         OnDisk { system, path, store, owner, fence: std::cell::OnceCell::new() }
@@ -104,7 +104,7 @@ impl OnDisk {
         format!("{}: {error}", self.path.display())
     }
 
-    /// The right to add events, with a folder for them.
+    /// Returns the right to append events; creates the directory.
     fn fence(&self) -> Result<&Fence, String> {
         if let Some(fence) = self.fence.get() {
             return Ok(fence);
@@ -117,7 +117,7 @@ impl OnDisk {
         Ok(self.fence.get_or_init(|| fence))
     }
 
-    /// Whether there is something to read. Reading makes no file.
+    /// Returns whether the file exists. Reading does not create it.
     fn is_there(&self) -> bool {
         self.fence.get().is_some() || self.system.facts(&self.path).is_ok()
     }
@@ -164,7 +164,7 @@ impl Keeper for OnDisk {
 impl Drop for OnDisk {
     fn drop(&mut self) {
         if let Some(fence) = self.fence.get() {
-            // A lease that stays is nobody's hindrance.
+            // If the lease remains, it does not block any other process.
             let _ = wait(self.store.release(fence));
         }
     }

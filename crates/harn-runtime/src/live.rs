@@ -1,4 +1,4 @@
-//! The option `on_delta`: a closure that gets the text of a reply while it arrives.
+//! The option `on_delta`: a closure that receives text of a reply while it arrives.
 
 use std::rc::Rc;
 
@@ -13,10 +13,10 @@ use crate::convert::{entry, thrown};
 use crate::llm_embedder::{binding, calling_aside};
 use crate::template_state::OpenContext;
 
-/// The listener among the options of a call.
+/// Returns the listener in the options of a call.
 ///
 /// # Errors
-/// It is no function.
+/// The value is not a function.
 pub(crate) fn listener(name: &str, options: &Value) -> Result<Option<Value>> {
     let listener = entry(options, "on_delta");
     if listener.is_nil() {
@@ -28,10 +28,10 @@ pub(crate) fn listener(name: &str, options: &Value) -> Result<Option<Value>> {
     Ok(Some(listener))
 }
 
-/// Refuses a listener where nothing would call it.
+/// Rejects a listener for functions that would not call it.
 ///
 /// # Errors
-/// There is one.
+/// The options contain a listener.
 pub(crate) fn refuse(name: &str, options: &Value) -> Result<()> {
     match listener(name, options)? {
         None => Ok(()),
@@ -41,10 +41,10 @@ pub(crate) fn refuse(name: &str, options: &Value) -> Result<()> {
     }
 }
 
-/// `llm_call` with a listener.
+/// Implements `llm_call` with a listener.
 ///
 /// # Errors
-/// What the listener throws; the call is given up then.
+/// The listener throws; the call is aborted.
 pub(crate) async fn llm_call(
     cx: &Cx,
     runtime: Rc<LlmRuntime>,
@@ -65,10 +65,11 @@ pub(crate) async fn llm_call(
     beside(&runtime, calling_aside(cx, options, work), take, tell).await
 }
 
-/// Runs a call to its end and hands its text on meanwhile, all of it before the end. The call pauses while `tell` runs.
+/// Runs a call and passes text to `tell` as it arrives; all text is passed before this function returns. The call
+/// pauses while `tell` runs.
 ///
 /// # Errors
-/// What `tell` fails with.
+/// An error of `tell`.
 pub(crate) async fn beside<T, P>(
     runtime: &LlmRuntime,
     work: impl Future<Output = T>,

@@ -1,4 +1,4 @@
-//! The tools that the runtime has itself: `read_file` and `list_directory`, and those with which a model writes down a plan.
+//! Tools of the runtime: `read_file` and `list_directory`, and the tools with which a model maintains a plan.
 
 use std::path::Path;
 
@@ -8,15 +8,15 @@ use harn_system::{Refusal, SystemExt};
 use harn_value::{Data as Json, json};
 use harn_vm::Cx;
 
-/// The largest file that `read_file` takes: 64 MiB.
+/// Maximum size of a file for `read_file`: 64 MiB.
 const MAX_READ: u64 = 64 << 20;
 
-/// Lines that `read_file` shows at most.
+/// Maximum number of lines that `read_file` returns.
 const MAX_LINES: usize = 2000;
 
-/// Why such a tool gives nothing.
+/// Why such a tool has no result.
 pub(crate) enum Problem {
-    /// It did not work out.
+    /// The call failed.
     Failed(String),
     /// A policy forbids it.
     Refused(String),
@@ -33,7 +33,7 @@ impl Problem {
     }
 }
 
-/// Runs a call of such a tool, with what the task may use.
+/// Runs a call of such a tool with the permissions of the task.
 pub(crate) fn answer(cx: &Cx, run: &ToolRun, prose: &dyn Prose) -> Answer {
     let text_of = |key: &str| run.arguments.get(key).and_then(Json::as_str);
     let number =
@@ -90,7 +90,8 @@ fn list_directory(cx: &Cx, folder: &Path) -> Answer {
     Ok(lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// Lets the runtime do what a builtin does. What the command line forbids the program, the runtime does not do for it.
+/// Checks that the program may call a builtin before the runtime does the same: restrictions of the command line also
+/// apply to the runtime's tools.
 fn may(cx: &Cx, builtin: &str) -> Result<(), Problem> {
     match cx.allows_name(builtin) {
         true => Ok(()),

@@ -1,4 +1,4 @@
-//! Reminders of a program: those that wait for a session, and the providers that make them in its loops.
+//! Reminders of a program: pending reminders of sessions, and the providers that create them in loops.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,15 +14,15 @@ use harn_vm::closure::is_callable;
 
 use crate::convert::{entry, from_json};
 
-/// What is remembered between loops.
+/// The state that persists between loops.
 #[derive(Default)]
 pub(crate) struct Reminders {
-    /// By session: a transcript that holds nothing but reminders.
+    /// By session: a transcript that contains only reminders.
     sessions: RefCell<BTreeMap<String, Json>>,
     providers: RefCell<Vec<Provider>>,
 }
 
-/// A provider of the program.
+/// A reminder provider that the program registered.
 #[derive(Clone)]
 pub(crate) struct Provider {
     id: String,
@@ -30,12 +30,12 @@ pub(crate) struct Provider {
     evaluate: Value,
 }
 
-/// The first name that means nothing to `register_reminder_provider`.
+/// Returns the first entry that `register_reminder_provider` does not know.
 fn strange<'k>(mut names: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     names.find(|key| !["id", "subscribes_to", "evaluate"].contains(key))
 }
 
-/// What `register_reminder_provider` says of names that it does not know.
+/// Returns the error of `register_reminder_provider` about unknown entries.
 pub(crate) fn unknown_entry<'k>(names: impl Iterator<Item = &'k str>) -> Option<String> {
     strange(names).map(|key| ReminderError::unknown_option(Provider::FUNCTION, key).to_string())
 }
@@ -74,22 +74,19 @@ impl Provider {
 }
 
 impl Reminders {
-    /// Adds a provider; one with the same id goes.
+    /// Adds a provider and replaces one with the same id.
     pub(crate) fn register(&self, provider: Provider) {
         let mut providers = self.providers.borrow_mut();
         providers.retain(|known| known.id != provider.id);
         providers.push(provider);
     }
 
-    /// Forgets the providers of the program.
+    /// Removes the providers of the program.
     pub(crate) fn clear_providers(&self) {
         self.providers.borrow_mut().clear();
     }
 
-    /// Reads the loop option `reminders`: the providers in force, and the events that they wait for.
-    ///
-    /// # Errors
-    /// The option has a wrong shape or enables too many providers.
+    /// Reads the loop option `reminders`: the active providers, and the events that they subscribe to.
     pub(crate) fn select(&self, option: &Json) -> Result<(Selection, BTreeSet<String>), ReminderError> {
         let own = self.providers.borrow();
         let ids: Vec<String> = own.iter().map(|provider| provider.id.clone()).collect();
@@ -101,14 +98,14 @@ impl Reminders {
         Ok((selection, events))
     }
 
-    /// The closure of a provider of the program that subscribes to an event.
+    /// Returns the closure of a provider of the program if it subscribes to an event.
     pub(crate) fn evaluator(&self, id: &str, event: &str) -> Option<Value> {
         let own = self.providers.borrow();
         let provider = own.iter().find(|provider| provider.id == id)?;
         provider.subscribes_to.iter().any(|name| name == event).then(|| provider.evaluate.clone())
     }
 
-    /// Exchanges the reminders of a session for others.
+    /// Swaps the reminders of a session with others.
     pub(crate) fn exchange(&self, session: &str, with: &mut Json) {
         self.with(session, |reminders| std::mem::swap(reminders, with));
     }
@@ -119,7 +116,7 @@ impl Reminders {
         list.iter().filter(|reminder| !known.contains(&reminder.id)).for_each(|r| self.add(vm, session, r));
     }
 
-    /// Gives the session of a sub-agent copies of the reminders that its parent's hands down.
+    /// Copies the reminders that a parent session passes on to the session of a sub-agent.
     pub(crate) fn hand_down(&self, vm: &Vm, parent: &str, child: &str) {
         let known: BTreeSet<String> = self.pending(child).into_iter().map(|r| r.id).collect();
         for copy in inherited(&self.pending(parent), parent).iter().filter(|copy| !known.contains(&copy.id)) {
@@ -150,24 +147,24 @@ impl Reminders {
         Ok(cleared.removed_count)
     }
 
-    /// The reminders that wait for a session, oldest first.
+    /// Returns the pending reminders of a session, oldest first.
     pub(crate) fn pending(&self, session: &str) -> Vec<Reminder> {
         self.sessions.borrow().get(session).map(pending).unwrap_or_default()
     }
 
-    /// The reminders of a session that outlive it when its older messages give way.
+    /// Returns the reminders of a session that survive compaction.
     pub(crate) fn survivors(&self, session: &str) -> Vec<Reminder> {
         self.sessions.borrow().get(session).map(|list| compact(list).reminders).unwrap_or_default()
     }
 
-    /// Older messages of a session have given way: only the reminders that ask for it outlive that.
+    /// Applies compaction to the reminders of a session: only those marked to survive remain.
     pub(crate) fn compact(&self, vm: &Vm, session: &str) {
         let survivors = self.with(session, |reminders| compact(reminders));
         survivors.lifecycle.iter().for_each(|entry| tell(vm, Some(session), entry.to_json()));
         self.with(session, |reminders| *reminders = survivors.transcript);
     }
 
-    /// Forgets the reminders of a session.
+    /// Removes the reminders of a session.
     pub(crate) fn forget(&self, session: &str) {
         self.sessions.borrow_mut().remove(session);
     }
@@ -178,7 +175,7 @@ impl Reminders {
     }
 }
 
-/// Adds what happened to a reminder to the event log: `{kind, ...}` becomes an event of that kind.
+/// Adds a state change of a reminder to the event log: `{kind, ...}` becomes an event of that kind.
 pub(crate) fn tell(vm: &Vm, session: Option<&str>, mut entry: Json) {
     let kind = entry["kind"].take();
     if let Some(fields) = entry.as_object_mut() {
@@ -186,6 +183,6 @@ pub(crate) fn tell(vm: &Vm, session: Option<&str>, mut entry: Json) {
         fields.insert("session_id".into(), session.into());
     }
     let (kind, payload) = (kind.as_str().unwrap_or_default(), from_json(&entry));
-    // The topic's name is a good one.
+    // This cannot fail, because the name of the topic is valid.
     let _ = EventLog::of(vm).emit(LIFECYCLE_TOPIC, kind, payload, Dict::new(), vm.system().now_ms());
 }

@@ -1,7 +1,7 @@
-//! Sessions: what belongs to an agent loop and to what it runs, carried by its task.
+//! Sessions: the state of an agent loop and of the code that it runs, carried by its task.
 //!
-//! Nothing about a loop is global to the program: whoever asks (a tool handler, a template, a loop within) asks for the
-//! session of the task it runs in, so loops that run at the same time do not see each other.
+//! The state of a loop is not global: tool handlers, templates and inner loops use the session of the task in which
+//! they run, so concurrent loops do not see each other.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,37 +20,37 @@ use crate::stored::Stored;
 
 use crate::convert::from_json;
 
-/// Sessions with a history that are kept when nothing else holds on to them.
+/// Maximum number of retained sessions that are not referenced elsewhere.
 const MAX_KEPT: usize = 128;
 
-/// What was said in a session, and where it comes from.
+/// The conversation of a session, and its origin.
 #[derive(Default)]
 pub(crate) struct History {
     /// The messages.
     pub(crate) messages: Conversation,
-    /// What stands for messages that are gone.
+    /// The summary of removed messages.
     pub(crate) summary: Option<String>,
-    /// Transcript events other than those of messages, shared with what the store is known to have.
+    /// Transcript events other than those of messages, shared with the content that is known to be in the store.
     pub(crate) events: Vec<Rc<Json>>,
-    /// The session it was copied from.
+    /// The session from which it was copied.
     pub(crate) parent: Option<String>,
     /// The sessions that were copied from it.
     pub(crate) children: Vec<String>,
-    /// How many messages of its parent it began with, when it was copied at a place.
+    /// The number of messages of its parent with which it began, if it was branched at a position.
     pub(crate) branched_at: Option<usize>,
 }
 
 /// An event for a transcript.
 pub(crate) struct Note {
-    /// What kind of event.
+    /// The kind of the event.
     pub(crate) kind: String,
-    /// Its text.
+    /// Its description.
     pub(crate) text: String,
     /// Its metadata.
     pub(crate) metadata: Json,
 }
 
-/// While it exists, the subscribers of another session receive the events of one.
+/// Forwards the events of a session to the subscribers of another one until it is dropped.
 pub(crate) struct Reporting {
     session: Rc<Session>,
     before: Weak<Session>,
@@ -62,45 +62,45 @@ impl Drop for Reporting {
     }
 }
 
-/// What is known of a session, from its first mention on.
+/// A session, from its first use on.
 #[derive(Default)]
 pub(crate) struct Session {
-    /// Its name.
+    /// The id of the session.
     pub(crate) id: String,
-    /// Who listens.
+    /// The subscribers.
     subscribers: RefCell<Vec<Value>>,
-    /// The session whose loop started the loop that runs in this one: its subscribers listen, too.
+    /// The session whose loop started the loop in this session: its subscribers also receive events.
     starter: RefCell<Weak<Session>>,
     /// Events for the transcript that its loop has not taken yet.
     notes: RefCell<Vec<Note>>,
-    /// Events for those who listen that nobody has told yet.
+    /// Events that subscribers have not received yet.
     updates: RefCell<Vec<AgentEvent>>,
-    /// Kind and text of what waits to be told to the model.
+    /// Kind and text of feedback for the model.
     feedback: RefCell<Vec<(String, String)>>,
     /// Ids of the skills that were active when its last loop ended.
     skills: RefCell<Option<Vec<String>>>,
     /// Calls that the program granted for the whole session: tool and arguments.
     grants: RefCell<Vec<(String, Json)>>,
-    /// What was said.
+    /// The conversation.
     pub(crate) history: RefCell<History>,
-    /// What later processes find of it, when it is stored.
+    /// The stored part of the session, if it is stored.
     pub(crate) stored: RefCell<Option<Stored>>,
-    /// When it was asked for last, on a clock that counts requests.
+    /// When it was last requested, on a clock that counts requests.
     used: Cell<u64>,
 }
 
 impl Session {
-    /// Adds what a loop has said since `stored` messages were kept, and returns how many are now.
+    /// Adds the loop's messages after the first `stored` ones, and returns the number of stored messages.
     pub(crate) fn keep(&self, talk: &Talk, loop_messages: &Conversation, stored: usize) -> usize {
         if loop_messages.len() == stored {
             return stored;
         }
         let own = &mut self.history.borrow_mut().messages;
         if own.len() == stored && own.is_prefix_of(loop_messages) {
-            // The list is shared: nothing is copied.
+            // The list is shared, so nothing is copied.
             *own = loop_messages.clone();
         } else {
-            // Somebody else has said something in the session in between: the loop goes on where it was.
+            // Another loop has added messages to the session meanwhile, so insert after the last message of this loop.
             let behind: Vec<Rc<Message>> = own.iter().skip(talk.end(own)).collect();
             own.truncate(own.len() - behind.len());
             loop_messages.iter().skip(stored).chain(behind).for_each(|message| own.push(message));
@@ -109,7 +109,7 @@ impl Session {
         loop_messages.len()
     }
 
-    /// The session as a transcript, with its place among its relatives.
+    /// Returns the session as a transcript, with its parent and children.
     pub(crate) fn snapshot(&self, ids: &dyn Fn() -> String) -> Json {
         let history = self.history.borrow();
         let messages = history.messages.to_json();
@@ -126,12 +126,12 @@ impl Session {
         out
     }
 
-    /// Tells those who listen; an error of theirs is reported and changes nothing.
+    /// Notifies subscribers; their errors are reported and have no other effect.
     pub(crate) async fn tell(&self, cx: &Cx, event: &AgentEvent) {
         self.tell_of(cx, event, None).await;
     }
 
-    /// As [`Session::tell`], of an event of the agent with this name.
+    /// Like [`Session::tell`], for an event of the named agent.
     pub(crate) async fn tell_of(&self, cx: &Cx, event: &AgentEvent, agent: Option<&str>) {
         let dict = || {
             let mut dict = event.to_json(&self.id);
@@ -148,7 +148,7 @@ impl Session {
         let told = dict();
         let _telling = Telling::begin(cx);
         for listener in &listeners {
-            // A listener that ends the program is no failure; the end takes effect in the loop.
+            // A listener that ends the program has not failed; the end takes effect in the loop.
             if let Err(error) = cx.call(listener, [told.clone()]).await
                 && !error.is_interruption()
             {
@@ -157,33 +157,33 @@ impl Session {
         }
     }
 
-    /// Leaves an event for the transcript.
+    /// Queues an event for the transcript.
     pub(crate) fn note(&self, kind: &str, text: &str, metadata: Json) {
         let note = Note { kind: kind.to_owned(), text: text.to_owned(), metadata };
         self.notes.borrow_mut().push(note);
     }
 
-    /// Takes what was left for the transcript.
+    /// Takes the events for the transcript.
     pub(crate) fn take_notes(&self) -> Vec<Note> {
         std::mem::take(&mut self.notes.borrow_mut())
     }
 
-    /// Puts back what was taken, in front of what came since.
+    /// Puts taken events back in front of newer ones.
     pub(crate) fn give_back(&self, notes: Vec<Note>) {
         self.notes.borrow_mut().splice(0..0, notes);
     }
 
-    /// Leaves an event for those who listen, to be told by a task of the session.
+    /// Queues an event for subscribers; a task of the session delivers it.
     pub(crate) fn update(&self, event: AgentEvent) {
         self.updates.borrow_mut().push(event);
     }
 
-    /// Takes the events that were left.
+    /// Takes the queued events.
     pub(crate) fn take_updates(&self) -> Vec<AgentEvent> {
         std::mem::take(&mut self.updates.borrow_mut())
     }
 
-    /// Makes this the session that another one was started from.
+    /// Makes this session the parent of another one.
     pub(crate) fn adopt(&self, child: &Session) {
         child.history.borrow_mut().parent = Some(self.id.clone());
         let children = &mut self.history.borrow_mut().children;
@@ -192,18 +192,18 @@ impl Session {
         }
     }
 
-    /// Adds a listener.
+    /// Adds a subscriber.
     pub(crate) fn subscribe(&self, listener: Value) {
         self.subscribers.borrow_mut().push(listener);
     }
 
-    /// Lets the subscribers of a session receive the events of this one, until the guard is dropped.
+    /// Forwards the events of this session to the subscribers of `starter`, until the guard is dropped.
     pub(crate) fn report_to(self: &Rc<Session>, starter: &Rc<Session>) -> Reporting {
         let before = self.starter.replace(Rc::downgrade(starter));
         Reporting { session: self.clone(), before }
     }
 
-    /// The listeners, in the order in which they came, then those of the sessions around it.
+    /// Returns the subscribers in subscription order, then those of the surrounding sessions.
     pub(crate) fn subscribers(&self) -> Vec<Value> {
         let mut out = self.subscribers.borrow().clone();
         let mut around = self.starter.borrow().upgrade();
@@ -214,44 +214,44 @@ impl Session {
         out
     }
 
-    /// Keeps the active skills for the next loop.
+    /// Stores the active skills for the next loop.
     pub(crate) fn carry_skills(&self, active: &[String]) {
         *self.skills.borrow_mut() = Some(active.to_vec());
     }
 
-    /// The skills that were active when the last loop ended.
+    /// Returns the skills that were active when the last loop ended.
     pub(crate) fn carried_skills(&self) -> Option<Vec<String>> {
         self.skills.borrow().clone()
     }
 
-    /// Remembers that a call may run whenever it comes again.
+    /// Permits a call for the whole session.
     pub(crate) fn grant(&self, tool: &str, arguments: &Json) {
         self.grants.borrow_mut().push((tool.to_owned(), arguments.clone()));
     }
 
-    /// Whether the same call was granted for the session.
+    /// Returns whether the same call was permitted for the session.
     pub(crate) fn has_granted(&self, tool: &str, arguments: &Json) -> bool {
         self.grants.borrow().iter().any(|(name, granted)| name == tool && granted == arguments)
     }
 
-    /// Queues something for the next turn.
+    /// Queues feedback for the next turn.
     pub(crate) fn queue(&self, kind: &str, text: &str) {
         self.feedback.borrow_mut().push((kind.to_owned(), text.to_owned()));
     }
 
-    /// Takes what is queued.
+    /// Takes the queued feedback.
     pub(crate) fn take_feedback(&self) -> Vec<(String, String)> {
         std::mem::take(&mut self.feedback.borrow_mut())
     }
 }
 
-/// What a loop says in its session stands together, whatever others say there at the same time. What the loops say that it
-/// runs itself is a part of it.
+/// The part of a session's conversation that belongs to one loop. It is contiguous, even if others add messages
+/// concurrently, and includes the parts of the loops that it runs.
 #[derive(Default)]
 pub(crate) struct Talk {
-    /// What was said last.
+    /// The last message.
     last: RefCell<Option<Rc<Message>>>,
-    /// That of the loop around, when it is one of the same session.
+    /// The part of the surrounding loop, if it belongs to the same session.
     around: Option<Rc<Talk>>,
 }
 
@@ -260,7 +260,8 @@ impl Talk {
         self.last.borrow().clone().or_else(|| self.around.as_ref()?.anchor())
     }
 
-    /// Where it ends among the messages of the session. One whose messages are gone, or that has none, ends with the session.
+    /// Returns the end of this part in the messages of the session: the end of the session if the part is empty or its
+    /// messages were removed.
     fn end(&self, messages: &Conversation) -> usize {
         let at = self.anchor().and_then(|last| messages.iter().rposition(|own| Rc::ptr_eq(&own, &last)));
         at.map_or(messages.len(), |at| at + 1)
@@ -280,21 +281,22 @@ impl Talk {
     }
 }
 
-/// A loop that runs: the frame around whatever its task does.
+/// A running loop: the frame around the work of its task.
 pub(crate) struct Running {
     /// The loop's session.
     pub(crate) session: Rc<Session>,
-    /// Whether the session is kept when the loop is over.
+    /// Whether the session outlives the loop.
     pub(crate) named: bool,
-    /// The registry that `tool_ref` looks at.
+    /// The registry that `tool_ref` uses.
     pub(crate) tools: RefCell<Option<Value>>,
-    /// What it says.
+    /// Its part of the conversation.
     talk: Rc<Talk>,
-    /// The loop that it runs in.
+    /// The surrounding loop.
     around: Option<Rc<Running>>,
 }
 
-/// Somebody is told of an event. A loop that a listener runs is none of the session: it would be told of itself.
+/// Marks that subscribers are being notified. A loop that a subscriber runs does not belong to the session, because it
+/// would receive its own events.
 struct Telling {
     sessions: Rc<Sessions>,
     token: u64,
@@ -318,25 +320,25 @@ impl Drop for Telling {
 #[derive(Default)]
 pub(crate) struct Sessions {
     named: RefCell<BTreeMap<String, Rc<Session>>>,
-    /// Requests so far.
+    /// The number of requests so far.
     clock: Cell<u64>,
     running: TaskScope<Rc<Running>>,
-    /// The loop whose listeners are told something.
+    /// The loop whose subscribers are being notified.
     telling: TaskScope<Option<String>>,
-    /// Tools that loops are being run with.
+    /// The tools of running loops.
     pub(crate) tools: RefCell<Vec<WeakTools>>,
-    /// Histories that loops have begun with.
+    /// Histories with which loops have started.
     pub(crate) histories: RefCell<Vec<WeakConversation>>,
     /// The registry that `tool_bind` bound outside of loops.
     bound: RefCell<Option<Value>>,
-    /// What was told about the tools of loops: code and message.
+    /// Warnings about the tools of loops: code and message.
     pub(crate) odd_tools: RefCell<BTreeSet<(String, String)>>,
-    /// Places of errors in handlers that were told.
+    /// Locations of reported handler errors.
     pub(crate) reported: RefCell<BTreeSet<Option<(String, u32)>>>,
 }
 
 impl Sessions {
-    /// The session of a name; it comes into being when it is first named.
+    /// Returns the session with an id; creates it on first use.
     pub(crate) fn named(&self, id: &str) -> Rc<Session> {
         if let Some(session) = self.known(id) {
             return session;
@@ -348,14 +350,14 @@ impl Sessions {
         session
     }
 
-    /// The session of a name that was named before.
+    /// Returns the session with an id, if it exists.
     pub(crate) fn known(&self, id: &str) -> Option<Rc<Session>> {
         let session = self.named.borrow().get(id).cloned()?;
         session.used.set(self.tick());
         Some(session)
     }
 
-    /// Forgets a session; a loop that runs in it goes on.
+    /// Removes a session; a loop that runs in it continues.
     pub(crate) fn close(&self, id: &str) {
         self.named.borrow_mut().remove(id);
     }
@@ -365,8 +367,8 @@ impl Sessions {
         self.clock.get()
     }
 
-    /// Forgets the sessions that were not asked for the longest, beyond those that are kept. One that runs, that somebody
-    /// listens to or has left something for, stays.
+    /// Removes the least recently used sessions above the limit. Sessions that run, have subscribers or have queued
+    /// data remain.
     fn evict(&self) {
         let mut named = self.named.borrow_mut();
         if named.len() <= MAX_KEPT {
@@ -383,23 +385,23 @@ impl Sessions {
             .map(|(id, session)| (session.used.get(), id.clone()))
             .collect();
         kept.sort_unstable();
-        // The new one is held by whoever asked for it, so it is not among them.
+        // The caller holds the new session, so it is not among them.
         for (_, id) in kept.iter().take((kept.len() + 1).saturating_sub(MAX_KEPT)) {
             named.remove(id);
         }
     }
 
-    /// A session that nobody can name before it runs.
+    /// Creates a session that cannot be found by id before it runs.
     pub(crate) fn unnamed(id: String) -> Rc<Session> {
         Rc::new(Session { id, ..Session::default() })
     }
 
-    /// The loop that the running task belongs to.
+    /// Returns the loop that the running task belongs to.
     pub(crate) fn running(&self, cx: &Cx) -> Option<Rc<Running>> {
         self.running.current(cx)
     }
 
-    /// The sessions of the loops that the running task works in, the innermost first.
+    /// Returns the sessions of the loops around the running task, innermost first.
     pub(crate) fn around_task(&self, cx: &Cx) -> Vec<String> {
         let loops = std::iter::successors(self.running(cx), |running| running.around.clone());
         let mut ids: Vec<String> = loops.map(|running| running.session.id.clone()).collect();
@@ -408,12 +410,12 @@ impl Sessions {
         ids
     }
 
-    /// Whether the running loop, or one that it runs in, is of a session.
+    /// Returns whether the running loop, or a surrounding one, belongs to a session.
     pub(crate) fn runs_around(&self, cx: &Cx, id: &str) -> bool {
         self.around(cx, |session| session.id == id).is_some()
     }
 
-    /// The innermost of the running loops whose session is a certain one.
+    /// Returns the innermost running loop whose session matches.
     fn around(&self, cx: &Cx, is_it: impl Fn(&Rc<Session>) -> bool) -> Option<Rc<Running>> {
         let mut at = self.running(cx);
         while let Some(running) = at {
@@ -425,13 +427,13 @@ impl Sessions {
         None
     }
 
-    /// Whether a listener of the running loop is at work.
+    /// Returns whether a subscriber of the running loop is being called.
     pub(crate) fn is_telling(&self, cx: &Cx) -> bool {
         let running = self.running(cx).map(|running| running.session.id.clone());
         running.is_some() && self.telling.current(cx) == Some(running)
     }
 
-    /// The registry in force for the running task.
+    /// Returns the active registry of the running task.
     pub(crate) fn tools(&self, cx: &Cx) -> Option<Value> {
         match self.running(cx) {
             Some(running) => running.tools.borrow().clone(),
@@ -439,7 +441,7 @@ impl Sessions {
         }
     }
 
-    /// Makes a registry the one in force, for the loop that the running task belongs to or else for the program.
+    /// Activates a registry for the loop of the running task, or else for the program.
     pub(crate) fn bind(&self, cx: &Cx, tools: Option<Value>) {
         match self.running(cx) {
             Some(running) => *running.tools.borrow_mut() = tools,
@@ -448,20 +450,20 @@ impl Sessions {
     }
 }
 
-/// Keeps a loop the innermost one of its task. Dropping it ends that, also when the loop is cancelled.
+/// Makes a loop the innermost one of its task, until it is dropped, also by cancellation.
 pub(crate) struct Scope {
     sessions: Rc<Sessions>,
     token: u64,
     session: Rc<Session>,
-    /// What the loop says.
+    /// The loop's part of the conversation.
     pub(crate) talk: Rc<Talk>,
-    /// It was the loop that made its session known, and nobody is to find it afterwards.
+    /// Whether the session is removed when the loop ends.
     forgets: bool,
 }
 
 impl Scope {
-    /// Opens the scope of a loop. Without tools of its own the registry around it stays in force. A session that had no
-    /// name before can be asked for by its id while its loop runs.
+    /// Opens the scope of a loop. Without tools, the outer registry remains active. An unnamed session can be found by
+    /// its id while its loop runs.
     pub(crate) fn open(
         cx: &Cx,
         session: &Rc<Session>,
@@ -481,7 +483,7 @@ impl Scope {
             around: sessions.running.current(cx),
         };
         let token = sessions.running.open(cx, Rc::new(running));
-        // One that was closed while the loop around runs stays so.
+        // A session that was closed while the surrounding loop runs remains closed.
         if !joined {
             sessions.named.borrow_mut().insert(session.id.clone(), session.clone());
         }

@@ -1,4 +1,4 @@
-//! Stored sessions from outside of programs, for `harn sessions`.
+//! Access to stored sessions from outside of programs, for `harn sessions`.
 
 use std::io;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use harn_value::Data as Json;
 
 use crate::stored::{Content, EVENTS_STATUS, Keeper, events_key};
 
-/// Sessions that are read at once.
+/// Number of sessions that are read at once.
 const PAGE: usize = 1_000;
 
 /// The head of a stored session.
@@ -36,18 +36,18 @@ pub struct SessionContent {
     pub info: Json,
 }
 
-/// The sessions of a store. What changes a session waits for the process that uses it, at most a quarter of a minute.
+/// The sessions of a store. Changes of a session wait up to 15 seconds for the process that uses it.
 pub struct StoredSessions {
     store: Arc<dyn Store>,
 }
 
 impl StoredSessions {
-    /// The sessions of this store.
+    /// Opens the sessions of a store.
     pub fn new(store: Arc<dyn Store>) -> StoredSessions {
         StoredSessions { store }
     }
 
-    /// All sessions, the most recently changed first.
+    /// Returns all sessions, the most recently changed first.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -70,7 +70,7 @@ impl StoredSessions {
         Ok(heads)
     }
 
-    /// The content of a session; nothing when the store has no session with this id.
+    /// Returns the content of a session; `None` if the store has no session with this id.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -81,8 +81,8 @@ impl StoredSessions {
         Ok(Some(SessionContent { messages, events, info: content.info }))
     }
 
-    /// Removes all but the newest `keep` messages, and returns how many are left; nothing when the store has no session with
-    /// this id. Tool results whose call is removed are removed, too.
+    /// Removes all but the newest `keep` messages, and returns the number of remaining ones; `None` if the store has no
+    /// session with this id. Also removes tool results whose call is removed.
     ///
     /// # Errors
     /// The store cannot be read or written, or another process uses the session.
@@ -118,7 +118,7 @@ impl StoredSessions {
         Ok(true)
     }
 
-    /// Frees the space of what was deleted.
+    /// Reclaims the space of deleted data.
     ///
     /// # Errors
     /// The store cannot be written.

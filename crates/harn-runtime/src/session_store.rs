@@ -1,7 +1,7 @@
-//! Sessions that outlive the process: each is one of the project's store, one entry per message.
+//! Sessions that outlive the process: each is a session in the project's store, with one entry per message.
 //!
-//! One process writes a session at a time. It holds a lease, which every write prolongs; who was taken for dead cannot write
-//! over its successor. What a loop or builtin has said is stored before the program goes on.
+//! Only one process at a time writes a session. It holds a lease, which every write renews; a process whose lease
+//! expired cannot write. Messages of a loop or builtin are stored before the program continues.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -20,30 +20,30 @@ use crate::convert::thrown;
 use crate::session::{History, Session, Sessions};
 use crate::stored::{Content, EVENTS, Keeper, Stored};
 
-/// A store that is open, and its file when it has one.
+/// An open store, and its file if it has one.
 type Opening = (Arc<dyn Store>, Option<PathBuf>);
 
 /// The store of a program with its file, opened when a session first needs it.
 #[derive(Default)]
 struct Opened {
     store: RefCell<Option<Opening>>,
-    /// `[sessions] persist` of the manifest: all sessions with a name are stored.
+    /// `[sessions] persist` of the manifest: whether all named sessions are stored.
     always: Cell<bool>,
-    /// What the sessions are a part of: it stands in front of their names in the store.
+    /// The prefix of session names in the store.
     part_of: RefCell<Option<String>>,
-    /// Who keeps the sessions that are open, by their names in the store.
+    /// The keepers of open sessions, by name in the store.
     keepers: RefCell<HashMap<String, Weak<Keeper>>>,
 }
 
-/// Stores all sessions with a name as parts of `whole`, which other processes may go on with. Sessions of other programs do not
-/// meet them, whatever their names are.
+/// Stores all named sessions under the prefix `whole`, so that other processes can continue them. The prefix separates
+/// them from the sessions of other programs.
 pub fn keep_sessions_of(vm: &Rc<Vm>, whole: &str) {
     let opened = vm.extension::<Opened>();
     opened.always.set(true);
     *opened.part_of.borrow_mut() = Some(whole.to_owned());
 }
 
-/// The name of a session in the store.
+/// Returns the name of a session in the store.
 fn key(cx: &Cx, id: &str) -> String {
     match &*cx.state::<Opened>().part_of.borrow() {
         Some(whole) => format!("{whole}/{id}"),
@@ -51,10 +51,10 @@ fn key(cx: &Cx, id: &str) -> String {
     }
 }
 
-/// Reads `[sessions]` of the project that `folder` belongs to.
+/// Reads `[sessions]` of the project that contains `folder`.
 ///
 /// # Errors
-/// What is wrong in it.
+/// Describes an invalid setting.
 pub fn configure_sessions(vm: &Rc<Vm>, folder: &Path) -> std::result::Result<(), String> {
     if let Some(persist) = persists(&**vm.system(), folder)? {
         vm.extension::<Opened>().always.set(persist);
@@ -62,12 +62,12 @@ pub fn configure_sessions(vm: &Rc<Vm>, folder: &Path) -> std::result::Result<(),
     Ok(())
 }
 
-/// What the manifest says of keeping sessions, if it says anything.
+/// Returns the `persist` setting of the manifest, if it is set.
 pub(crate) fn persists(system: &dyn System, folder: &Path) -> std::result::Result<Option<bool>, String> {
     let Some(folder) = harn_template::absolute_folder(folder, system) else { return Ok(None) };
     let Some(root) = harn_front::project_root(&folder, &Through(system)) else { return Ok(None) };
     let Ok(text) = system.read_text(&root.join("harn.toml"), harn_front::MAX_BYTES) else { return Ok(None) };
-    // A manifest that does not parse is reported by whoever runs the program.
+    // A syntax error in the manifest is reported when the program runs.
     let Ok(manifest) = text.parse::<toml::Table>() else { return Ok(None) };
     let Some(table) = manifest.get("sessions") else { return Ok(None) };
     let table = table.as_table().ok_or("[sessions] must be a table")?;
@@ -81,12 +81,12 @@ pub(crate) fn persists(system: &dyn System, folder: &Path) -> std::result::Resul
     Ok(Some(persist))
 }
 
-/// Whether sessions with a name are stored without being asked for.
+/// Returns whether named sessions are stored automatically.
 pub(crate) fn always(cx: &Cx) -> bool {
     cx.state::<Opened>().always.get()
 }
 
-/// Has work done beside the program, and gives what came of it.
+/// Runs work outside of the program, and returns its result.
 async fn beside<F>(cx: &Cx, note: String, work: F) -> Result<Vec<u8>>
 where
     F: for<'a> FnOnce(&'a dyn System) -> Waiting<'a, io::Result<Vec<u8>>> + 'static,
@@ -95,10 +95,10 @@ where
     done.map_err(|error| thrown(error.to_string()))
 }
 
-/// The session of a name, from the store if it is there, and kept there from now on.
+/// Opens the session with an id, loading it from the store if it exists there. From then on it is stored.
 ///
 /// # Errors
-/// Another process has it, or the store cannot be used.
+/// Another process uses it, or the store cannot be used.
 pub(crate) async fn open(cx: &Cx, id: &str) -> Result<Rc<Session>> {
     let session = cx.state::<Sessions>().named(id);
     if session.stored.borrow().is_some() {
@@ -138,7 +138,7 @@ pub(crate) async fn open(cx: &Cx, id: &str) -> Result<Rc<Session>> {
     Ok(session)
 }
 
-/// Who keeps a session: one for all tasks of the program.
+/// Returns the keeper of a session, shared by all tasks of the program.
 fn keeper(cx: &Cx, id: &str) -> Result<Rc<Keeper>> {
     let (opened, key) = (cx.state::<Opened>(), key(cx, id));
     if let Some(keeper) = opened.keepers.borrow().get(&key).and_then(Weak::upgrade) {
@@ -151,7 +151,7 @@ fn keeper(cx: &Cx, id: &str) -> Result<Rc<Keeper>> {
     Ok(keeper)
 }
 
-/// The store of the project, made at its first use. Each use has the permissions of the code that asks.
+/// Returns the store of the project, opened at its first use. Each use checks the permissions of the calling code.
 fn store(cx: &Cx) -> Result<Arc<dyn Store>> {
     let opened = cx.state::<Opened>();
     let system = cx.system();
@@ -162,7 +162,7 @@ fn store(cx: &Cx) -> Result<Arc<dyn Store>> {
         return Ok(store.clone());
     }
     let file = || harn_stdlib::state_place(cx, "HARN_STATE_FILE", "state.db");
-    // A database is the user's choice: an environment that the program makes up names none.
+    // The database is configured by the user, so the program's environment must not select it.
     let place = crate::store_place(&**cx.vm().system(), file).map_err(thrown)?;
     let mut own = None;
     if let Place::File(path) = &place
@@ -178,20 +178,20 @@ fn store(cx: &Cx) -> Result<Arc<dyn Store>> {
     Ok(store)
 }
 
-/// The error of a place where no sessions can be stored.
+/// Returns the error for a location where sessions cannot be stored.
 fn unstored(cx: &Cx, place: &Path, error: &io::Error) -> Error {
     let text = format!("sessions cannot be stored in {}: {error}", place.display());
     cx.refusal(error).unwrap_or_else(|| thrown(text))
 }
 
-/// What the head of a stored session says.
+/// Returns the metadata of a session for the store.
 fn info(session: &Session, history: &History) -> Json {
     json!({
         "summary": history.summary, "parent": history.parent, "children": history.children, "branched_at": history.branched_at, "skills": session.carried_skills(),
     })
 }
 
-/// Puts what a stored head says into a session.
+/// Restores the metadata of a session.
 fn take(session: &Session, info: &Json) {
     let texts = |value: &Json| -> Vec<String> {
         value.as_array().into_iter().flatten().filter_map(Json::as_str).map(str::to_owned).collect()
@@ -206,9 +206,9 @@ fn take(session: &Session, info: &Json) {
     }
 }
 
-/// Stores what a session has now, if it is one that is stored.
+/// Stores the current state of a session, if it is a stored one.
 ///
-/// Tasks of one program may do so at the same time: what was handed over first is written first.
+/// Concurrent tasks of a program are written in call order.
 ///
 /// # Errors
 /// Another process has taken it over, or the store cannot be written.
@@ -223,7 +223,7 @@ pub(crate) async fn flush(cx: &Cx, session: &Session) -> Result<()> {
             return Ok(());
         }
         let before = std::mem::replace(&mut stored.content, now.clone());
-        // Until it is known to be there: whoever does not wait for the end never learns.
+        // Marked as failed until the write is confirmed, because a cancelled caller does not see the result.
         stored.failed = true;
         (stored.keeper.clone(), before, now)
     };

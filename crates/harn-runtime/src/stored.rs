@@ -1,7 +1,7 @@
-//! What a session has in the store, and the right to write it.
+//! The content of a session in the store, and the lease to write it.
 //!
-//! All that touches the store is work beside the program ([`harn_system::Beside`]): a durable run that goes on learns again
-//! what it had learned, and writes only what was not written.
+//! All access to the store is work outside of the program ([`harn_system::Beside`]): a resumed durable run receives
+//! recorded results again, and only performs writes that were not completed.
 
 use std::io;
 use std::path::Path;
@@ -15,42 +15,43 @@ use harn_system::{System, SystemExt};
 use harn_value::{Data as Json, json};
 use tokio::sync::Mutex;
 
-/// How long a process that died holds a session back, in milliseconds.
+/// How long a process that died blocks a session, in milliseconds.
 const LEASE_MS: i64 = 15_000;
 
-/// How often a session that is held by another process is asked for.
+/// Interval of retries while another process holds a session.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Entries that are read at once.
+/// Number of entries that are read at once.
 const PAGE: usize = 1_000;
 
-/// Ends the name under which the events of a session are stored. The name of a stored session contains no such character.
+/// The suffix of the name under which the events of a session are stored. Names of stored sessions do not contain its
+/// first character.
 pub(crate) const EVENTS: &str = "\u{1f}events";
 
-/// The status of a stored list of events, which tells it from sessions.
+/// The status of a stored list of events, which distinguishes it from sessions.
 pub(crate) const EVENTS_STATUS: &str = "events";
 
 /// The stored part of a session.
 pub(crate) struct Stored {
     pub(crate) keeper: Rc<Keeper>,
-    /// What the program has handed over last.
+    /// The content that the program last passed on for storage.
     pub(crate) content: Content,
-    /// Handing it over has failed: it is handed over again although it is the same.
+    /// Whether storing it failed: it is then stored again, even if unchanged.
     pub(crate) failed: bool,
 }
 
-/// What a session consists of. Messages and events are shared, so a copy costs a pointer each.
+/// The content of a session. Messages and events are shared, so a copy costs one pointer each.
 #[derive(Clone, Default)]
 pub(crate) struct Content {
     pub(crate) messages: Conversation,
     /// Transcript events other than those of messages.
     pub(crate) events: Vec<Rc<Json>>,
-    /// Facts of constant size.
+    /// Metadata of constant size.
     pub(crate) info: Json,
 }
 
 impl Content {
-    /// Whether both are the same.
+    /// Returns whether the contents are equal.
     pub(crate) fn is(&self, other: &Content) -> bool {
         self.messages.len() == other.messages.len()
             && self.messages.is_prefix_of(&other.messages)
@@ -59,20 +60,20 @@ impl Content {
             && self.info == other.info
     }
 
-    /// How many events both begin with.
+    /// Returns the number of events in the common prefix.
     fn common_events(&self, other: &Content) -> usize {
         let pairs = self.events.iter().zip(&other.events);
         pairs.take_while(|(own, other)| Rc::ptr_eq(own, other) || own == other).count()
     }
 
-    /// The journal's form: a resumed run reads it instead of the store.
+    /// Serializes the content for the journal: a resumed run reads it instead of the store.
     fn to_bytes(&self) -> Vec<u8> {
         let messages: Vec<Json> = self.messages.iter().map(|message| message.to_json()).collect();
         let events: Vec<&Json> = self.events.iter().map(|event| &**event).collect();
         json!({"messages": messages, "events": events, "info": self.info}).to_string().into_bytes()
     }
 
-    /// What [`Content::to_bytes`] has written.
+    /// Parses the output of [`Content::to_bytes`].
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Content> {
         let mut whole: Json = serde_json::from_slice(bytes).ok()?;
         let mut messages = Conversation::new();
@@ -85,18 +86,18 @@ impl Content {
     }
 }
 
-/// The events in a list.
+/// Returns the events in a list.
 fn events_of(list: Json) -> Option<Vec<Rc<Json>>> {
     let Json::Array(events) = list else { return None };
     Some(events.into_iter().map(Rc::new).collect())
 }
 
-/// Takes the events out of the facts of a session, where they were stored before events had entries of their own.
+/// Takes the events from the metadata of a session that was stored before events had separate entries.
 fn take_events(info: &mut Json) -> Option<Vec<Rc<Json>>> {
     events_of(info.as_object_mut()?.remove("events")?)
 }
 
-/// Reads and writes a session in the store. Dropping it lets other processes write.
+/// Reads and writes a session in the store. Dropping it releases the lease.
 pub(crate) struct Keeper {
     store: Arc<dyn Store>,
     id: String,
@@ -105,21 +106,21 @@ pub(crate) struct Keeper {
     held: Mutex<Option<Held>>,
 }
 
-/// A session that nobody else may write.
+/// A session whose lease this process holds.
 struct Held {
     fence: Fence,
-    /// What the store has.
+    /// The content in the store.
     content: Content,
-    /// How many events the store has as entries; nothing before the first one.
+    /// The number of events that are stored as entries; `None` before the first one.
     events: Option<usize>,
-    /// A write has not ended well: what the store has must be read again.
+    /// Whether a write failed, so that the content must be read again.
     in_doubt: bool,
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
         if let Some(held) = self.held.get_mut() {
-            // The write is begun by asking for it; nobody waits for the answer.
+            // Calling `write` starts it; the result is not needed.
             drop(self.store.write(&held.fence, vec![Write::Release]));
         }
     }
@@ -130,10 +131,10 @@ impl Keeper {
         Keeper { store, id: id.to_owned(), key, held: Mutex::new(None) }
     }
 
-    /// Takes the session and gives what the store has of it.
+    /// Acquires the session and returns its content in the store.
     ///
     /// # Errors
-    /// Another process has it, or the store cannot be used.
+    /// Another process holds it, or the store cannot be used.
     pub(crate) async fn open(&self, system: &dyn System) -> io::Result<Vec<u8>> {
         let mut held = self.held.lock().await;
         if held.is_none() {
@@ -142,10 +143,10 @@ impl Keeper {
         Ok(held.as_ref().map(|held| held.content.to_bytes()).unwrap_or_default())
     }
 
-    /// Writes what the program has now; `before` is what it had handed over before that.
+    /// Writes the current content; `before` is the content that was last passed on.
     ///
     /// # Errors
-    /// Another process has it or has changed it, or the store cannot be written.
+    /// Another process holds or has changed it, or the store cannot be written.
     pub(crate) async fn keep(
         &self,
         system: &dyn System,
@@ -154,7 +155,7 @@ impl Keeper {
     ) -> io::Result<Vec<u8>> {
         let mut place = self.held.lock().await;
         if place.is_none() {
-            // A run that goes on: the process before it had the session.
+            // The run was resumed: the previous process had the session.
             let held = self.hold(system).await?;
             if !held.content.is(before) && !held.content.is(&now) {
                 return Err(self.wrong("it was changed by another program while this run was interrupted")); // prose-ok: diagnostic
@@ -177,10 +178,10 @@ impl Keeper {
         Ok(Vec::new())
     }
 
-    /// Takes the session for this process, and makes it where there is none.
+    /// Acquires the session for this process, and creates it if it does not exist.
     async fn hold(&self, system: &dyn System) -> io::Result<Held> {
         let fence = self.acquire(system).await?;
-        // From here on the lease goes back when something fails.
+        // From here on, the lease is released on errors.
         let mut held = Held { fence, content: Content::default(), events: None, in_doubt: false };
         match self.fill(system, &mut held).await {
             Ok(()) => Ok(held),
@@ -206,7 +207,8 @@ impl Keeper {
         Ok(())
     }
 
-    /// What the store has, and how many events it has as entries; nothing where there is no such session.
+    /// Returns the content in the store, and the number of events that are stored as entries; `None` if the session
+    /// does not exist.
     pub(crate) async fn read(&self) -> io::Result<Option<(Content, Option<usize>)>> {
         let found = self.store.session(&self.key).await.map_err(|error| self.failed(&error))?;
         let Some(StoredSession { info, length, .. }) = found else { return Ok(None) };
@@ -232,7 +234,7 @@ impl Keeper {
         Ok(Some((Content { messages, events, info }, stored)))
     }
 
-    /// All entries of a session of the store.
+    /// Returns all entries of a session in the store.
     async fn entries(&self, key: &str, length: u64) -> io::Result<Vec<Vec<u8>>> {
         let mut entries = Vec::new();
         while (entries.len() as u64) < length {
@@ -246,7 +248,7 @@ impl Keeper {
         Ok(entries)
     }
 
-    /// Takes the lease; one that a dead process left runs out, or is taken in its name.
+    /// Acquires the lease. The lease of a dead process expires, or is taken over under its name.
     pub(crate) async fn acquire(&self, system: &dyn System) -> io::Result<Fence> {
         let (scope, host) = (format!("session/{}", self.key), host(system));
         let mut owner = format!("{}@{host}/{:016x}", system.pid(), system.random_u64());
@@ -290,15 +292,16 @@ impl Keeper {
     }
 }
 
-/// The name under which the store has the events of a session: one entry per event, so that a turn adds only its own.
+/// Returns the name under which the events of a session are stored: one entry per event, so that a turn only appends
+/// new ones.
 pub(crate) fn events_key(key: &str) -> String {
     format!("{key}{EVENTS}")
 }
 
-/// The writes that make the stored session what the program has now.
+/// Returns the writes that change the stored session to the current content.
 fn writes(key: &str, held: &Held, now: &Content, at_ms: i64) -> Vec<Write> {
     let had = &held.content;
-    // Usually one list continues the other: then nothing has to be compared.
+    // Usually one list extends the other, so nothing needs to be compared.
     let same = if had.messages.is_prefix_of(&now.messages) {
         had.messages.len()
     } else {
@@ -326,7 +329,7 @@ fn writes(key: &str, held: &Held, now: &Content, at_ms: i64) -> Vec<Write> {
     writes
 }
 
-/// Keeps the first `same` of `had` entries and appends others.
+/// Retains the first `same` of `had` entries and appends `added`.
 fn change(writes: &mut Vec<Write>, key: &str, had: usize, same: usize, added: Vec<Vec<u8>>, at_ms: i64) {
     let id = || key.to_owned();
     if same < had {
@@ -337,21 +340,21 @@ fn change(writes: &mut Vec<Write>, key: &str, had: usize, same: usize, added: Ve
     }
 }
 
-/// The name of this machine; empty when it has none that can be read.
+/// Returns the name of this machine; empty if it cannot be read.
 fn host(system: &dyn System) -> String {
     let name = system.read_text(Path::new("/proc/sys/kernel/hostname"), 4096).unwrap_or_default();
     name.trim().to_owned()
 }
 
-/// Whether the owner of a lease was a process of this machine that is gone. Its lease can be taken in its name: should the
-/// process be there after all, its next write is refused.
+/// Returns whether the owner of a lease was a process of this machine that no longer exists. Its lease can be taken
+/// over under its name: if the process still runs, its next write is rejected.
 fn is_dead(system: &dyn System, owner: &str, host: &str) -> bool {
     let Some((pid, rest)) = owner.split_once('@') else { return false };
     let here = !host.is_empty() && rest.split_once('/').is_some_and(|(name, _)| name == host);
     let pid: Option<u32> = pid.parse().ok();
     let Some(pid) = pid.filter(|_| here && system.is_dir(Path::new("/proc"))) else { return false };
     match system.read_text(Path::new(&format!("/proc/{pid}/stat")), 4096) {
-        // The state stands behind the name in parentheses; Z and X are processes that ended and were not fetched yet.
+        // The state follows the name in parentheses; Z and X are terminated processes that were not reaped yet.
         Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X'])),
         Err(_) => !system.is_dir(Path::new(&format!("/proc/{pid}"))),
     }
@@ -381,7 +384,7 @@ mod tests {
         now
     }
 
-    /// Sessions of before had their events in the head.
+    /// Older versions stored the events of a session in its metadata.
     #[tokio::test(flavor = "current_thread")]
     async fn events_of_an_older_session_move_out_of_its_head_and_are_appended_from_then_on() {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());

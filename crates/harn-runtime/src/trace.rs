@@ -1,17 +1,17 @@
-//! The trace of a program: what its model calls and loops did, for `agent_trace` and `agent_trace_summary`.
+//! The trace of a program: events of its model calls and loops, for `agent_trace` and `agent_trace_summary`.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use harn_value::{Data as Json, json};
 
-/// Events that are kept; a program that runs agents for days must not grow by each turn.
+/// Maximum number of stored events, so that a program that runs agents for days does not grow with each turn.
 const KEPT: usize = 4096;
 
-/// The last events, and what all of them add up to.
+/// The last events, and the totals of all events.
 #[derive(Default)]
 pub(crate) struct Trace {
     events: VecDeque<Json>,
-    /// Events by type.
+    /// The number of events by type.
     counts: BTreeMap<String, i64>,
     /// Sums of fields by `type.field`.
     sums: BTreeMap<String, i64>,
@@ -20,7 +20,7 @@ pub(crate) struct Trace {
     tools: Vec<Json>,
 }
 
-/// The fields that are summed up, with the type of the events that have them.
+/// The summed fields, with the type of their events.
 const SUMMED: [(&str, &str); 6] = [
     ("loop_complete", "iterations"),
     ("loop_complete", "total_duration_ms"),
@@ -52,12 +52,12 @@ impl Trace {
         self.events.push_back(event);
     }
 
-    /// The last events, oldest first.
+    /// Returns the last events, oldest first.
     pub(crate) fn events(&self) -> impl Iterator<Item = &Json> {
         self.events.iter()
     }
 
-    /// Returns the sums of `agent_trace_summary`, in the fields of a loop's `trace`. They are those of all events.
+    /// Returns the totals for `agent_trace_summary`, with the fields of a loop's `trace`. They include all events.
     pub(crate) fn summary(&self) -> Json {
         let count = |kind: &str| self.counts.get(kind).copied().unwrap_or(0);
         let total = |field: &str| self.sums.get(field).copied().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What somebody outside hears of a run while it goes on: its model calls, calls of tools and hooks (`harn run --json`).
+//! External observers of a run: model calls, tool calls and hooks as they happen (`harn run --json`).
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -9,21 +9,21 @@ use harn_vm::Vm;
 
 type Listener = Rc<dyn Fn(&str, Json)>;
 
-/// Who hears of it.
+/// The observer of a run.
 #[derive(Default)]
 pub(crate) struct Witness(RefCell<Option<Listener>>);
 
-/// Hands what happens in a program to `listener`, as it happens: the type of an event and its fields (chapter 09, 2.9):
-/// `transcript` with a line of the call log, `tool_call`, `tool_result` and `hook`. To be called before the program begins.
+/// Passes events of a program to `listener` as they happen: the type of an event and its fields (chapter 09, 2.9):
+/// `transcript` with a line of the call log, `tool_call`, `tool_result` and `hook`. Call it before the program begins.
 ///
-/// The clock of the program is not looked at for it: a run with a journal has to be the same whether somebody listens or
-/// not. So `tool_call` comes without `started_at`, and `timestamp` of a line may be null.
+/// It does not read the program's clock, because a run with a journal must be the same with and without an observer. So
+/// `tool_call` has no `started_at`, and `timestamp` of a line may be null.
 pub fn observe_run(vm: &Rc<Vm>, listener: impl Fn(&str, Json) + 'static) {
     *vm.extension::<Witness>().0.borrow_mut() = Some(Rc::new(listener));
 }
 
 impl Witness {
-    /// Whether somebody listens.
+    /// Returns whether there is an observer.
     pub(crate) fn is_there(&self) -> bool {
         self.0.borrow().is_some()
     }
@@ -35,12 +35,12 @@ impl Witness {
         }
     }
 
-    /// A line of the call log was written.
+    /// Reports a line of the call log.
     pub(crate) fn logged(&self, line: &Json) {
         self.hears("transcript", || json!({"kind": line["type"], "payload": line}));
     }
 
-    /// Something happened in a loop.
+    /// Reports an event of a loop.
     pub(crate) fn happened(&self, event: &AgentEvent) {
         match event {
             AgentEvent::ToolCall(call) => self.hears(
@@ -57,7 +57,7 @@ impl Witness {
         }
     }
 
-    /// A hook of this event is asked or told: `PreToolUse` comes before what it is about, `PostToolUse` after it.
+    /// Reports that a hook of this event is called: `PreToolUse` before its subject, `PostToolUse` after it.
     pub(crate) fn hooked(&self, event: &str, payload: &Json) {
         let phase = match event {
             _ if event.starts_with("Pre") => "before",

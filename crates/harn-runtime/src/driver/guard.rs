@@ -1,4 +1,4 @@
-//! Runs guardrails: those of the input beside the first call of the model, those of the answer before the loop ends.
+//! Runs guardrails: input guardrails concurrently with the first model call, output guardrails before the loop ends.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -14,16 +14,16 @@ use crate::agents::{AGENT_GUARD, is_agent, name_of, with_model};
 use crate::convert::{entry, from_json, partial, thrown};
 use crate::llm_embedder::objection;
 
-/// A guardrail: a function that returns nil, or why it stops the loop.
+/// A guardrail: a function that returns nil, or the reason to stop the loop.
 pub(super) struct Guardrail {
     name: String,
     check: Value,
 }
 
-/// Reads an option with guardrails. Agents without a model use that of the loop.
+/// Reads an option with guardrails. Agents without a model use the model of the loop.
 ///
 /// # Errors
-/// The builtin that asks agents is missing.
+/// The builtin that calls agents is missing.
 pub(super) fn guardrails(cx: &Cx, options: &Value, key: &str) -> Result<Vec<Guardrail>> {
     let list = entry(options, key);
     let each = list.as_list().into_iter().flat_map(|list| list.iter()).enumerate();
@@ -40,8 +40,8 @@ pub(super) fn guardrails(cx: &Cx, options: &Value, key: &str) -> Result<Vec<Guar
 }
 
 impl Driver {
-    /// Calls the model while guardrails look at the input. If one of them stops the loop, the call is aborted, and no tool of
-    /// its reply runs before all of them have let the input pass.
+    /// Calls the model while guardrails check the input. If one of them stops the loop, the call is aborted. No tool of
+    /// the reply runs before all guardrails have accepted the input.
     pub(super) async fn call_guarded(
         &self,
         agent: &AgentLoop,
@@ -56,7 +56,7 @@ impl Driver {
         let mut checks = Box::pin(self.check("input", &guards, input));
         let mut call = Box::pin(self.call_model(agent, call));
         let (mut passed, mut answer) = (false, None);
-        // The checks come first: a call that has just asked for something else must not be dropped.
+        // The checks are polled first, because a call must not be dropped after it has just requested something else.
         let ended = poll_fn(|context| {
             if !passed && let Poll::Ready(checked) = checks.as_mut().poll(context) {
                 match checked {
@@ -86,22 +86,22 @@ impl Driver {
         ended.ok_or_else(|| thrown("agent_loop: a guardrail without a verdict"))
     }
 
-    /// Lets guardrails look at the answer.
+    /// Checks the answer with guardrails.
     pub(super) async fn guard_output(&self, answer: &Json) -> Result<Answer> {
         let stopped = self.check("output", &self.output_guards, from_json(answer)).await?;
         Ok(stopped.map_or(Answer::Guarded, Answer::Blocked))
     }
 
-    /// Runs guardrails at the same time, each in a task of its own. The first one that stops the loop aborts the others.
+    /// Runs guardrails concurrently, each in a separate task. The first one that stops the loop aborts the others.
     ///
     /// # Errors
-    /// What one of them throws: a loop does not continue without its verdict.
+    /// An error that a guardrail throws, because a loop does not continue without its verdict.
     async fn check(&self, stage: &str, guards: &[Guardrail], value: Value) -> Result<Option<Blocked>> {
         let tasks: Vec<_> =
             guards.iter().map(|guard| self.cx.spawn(&guard.check, vec![value.clone()])).collect();
         let mut waits: Vec<Option<Pin<Box<_>>>> =
             tasks.iter().map(|task| Some(Box::pin(self.cx.join(task)))).collect();
-        // Polled in a fixed order: a journal is followed turn by turn.
+        // Polled in a fixed order, because journal replay follows the order of polls.
         poll_fn(|context| {
             for (wait, guard) in waits.iter_mut().zip(guards) {
                 let Some(running) = wait else { continue };

@@ -17,29 +17,30 @@ use crate::session::Session;
 
 /// A conversation that is transferred.
 pub(super) struct Continued {
-    /// The session in which it is.
+    /// The session of the conversation.
     pub(super) session: Rc<Session>,
     /// Whether the session outlives the loop.
     pub(super) named: bool,
-    /// How many messages of the loop the session has, when it stores them.
+    /// The number of the loop's messages in the session, if it stores them.
     pub(super) stored: Option<usize>,
     /// When the conversation began.
     pub(super) started: Duration,
-    /// Reminders of the host for the record.
+    /// Reminders of the host that are only recorded.
     pub(super) audits: Vec<Json>,
-    /// The agents that can have it.
+    /// The agents that can receive the conversation.
     pub(super) roster: Rc<Roster>,
-    /// The limits that it brings along.
+    /// The limits that remain in effect.
     pub(super) before: Before,
     /// The loop of the agent that transfers it.
     pub(super) agent: AgentLoop,
     /// The transfer.
     pub(super) transfer: Transfer,
-    /// What the next agent sees of it, if that is not all.
+    /// The messages that the next agent sees; `None` for all.
     pub(super) view: Option<Vec<Json>>,
 }
 
-/// The limits of the agents that had a conversation: they hold to its end, so a handoff never permits more.
+/// The limits of the agents that had a conversation: they apply until its end, so that a handoff never extends
+/// permissions.
 #[derive(Default)]
 pub(super) struct Before {
     /// The options that they come from.
@@ -50,11 +51,11 @@ pub(super) struct Before {
 }
 
 impl Begun {
-    /// Ends this loop and begins that of the agent which receives the conversation.
+    /// Ends this loop and begins the loop of the agent that receives the conversation.
     ///
     /// # Errors
-    /// The options of that agent are wrong, or the closure `history` of the handoff throws or returns something else than
-    /// messages.
+    /// The options of that agent are invalid, or the closure `history` of the handoff throws or returns something other
+    /// than messages.
     pub(super) async fn hand_off(self: Box<Begun>, cx: &Cx, transfer: Transfer) -> Result<Box<Begun>> {
         let Begun { agent, driver, in_force, mut before, commands, mut scope, .. } = *self;
         let (Some(roster), Some(handoff)) = (driver.roster.clone(), agent.handoff(&transfer).cloned()) else {

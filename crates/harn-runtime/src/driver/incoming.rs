@@ -1,4 +1,4 @@
-//! Hands on what the model says while it says it: text, and the calls of tools that it writes.
+//! Streams the model's reply while it arrives: text and the tool calls that it writes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,23 +15,23 @@ use crate::convert::to_json;
 use crate::live;
 use crate::llm_embedder::{calling, calling_aside};
 
-/// Least time between two updates about the arguments of a call.
+/// Minimum time between two updates about the arguments of a call.
 const PACE: Duration = Duration::from_millis(50);
 
-/// Calls that the model writes, by their ids.
+/// Calls that the model is writing, by id.
 #[derive(Default)]
 pub(super) struct Incoming(BTreeMap<String, Written>);
 
-/// A call as far as it is written.
+/// A partially received call.
 struct Written {
     progress: ToolProgress,
     arguments: String,
-    /// When it was last told of.
+    /// When it was last reported.
     told: Duration,
 }
 
 impl Incoming {
-    /// More of the arguments of a call; gives the update when one is due.
+    /// Appends to the arguments of a call; returns an update if one is due.
     fn goes_on(&mut self, id: &str, arguments: &str, now: Duration) -> Option<AgentEvent> {
         let call = self.0.get_mut(id)?;
         call.arguments.push_str(arguments);
@@ -48,7 +48,7 @@ impl Incoming {
         }))
     }
 
-    /// What subscribers are told of an event: a call that they know of already goes on when it is taken up.
+    /// Returns the event for subscribers: the start of a call that they already know becomes an update.
     pub(super) fn taken_up(&mut self, event: AgentEvent) -> AgentEvent {
         match event {
             AgentEvent::ToolCall(call) if self.0.remove(&call.tool_call_id).is_some() => {
@@ -60,7 +60,7 @@ impl Incoming {
 }
 
 impl Driver {
-    /// Asks the model, and hands its text and calls on while they arrive, when somebody listens.
+    /// Calls the model, and forwards text and calls while they arrive, if there are listeners.
     pub(super) async fn ask(
         &self,
         agent: &AgentLoop,
@@ -72,7 +72,7 @@ impl Driver {
             return Ok(calling(&self.cx, &call.options, self.llm.llm_turn(call, None)).await);
         }
         let (give, take) = tokio::sync::mpsc::unbounded_channel();
-        // A closure that was called with text cannot be told that it was void, events can.
+        // A closure cannot retract text that it received, but events can.
         let takes_back = self.on_delta.is_none();
         let work = async move {
             let mut deliver = move |live: Live| drop(give.send(live));
@@ -115,12 +115,12 @@ impl Driver {
         Ok(())
     }
 
-    /// Tells of the answer as far as it has arrived. The text is parsed again when it has grown by a part of its length, so that
-    /// all that together takes linear time.
+    /// Reports the partial answer received so far. The partial answer is parsed again only after it has grown by a
+    /// fraction of its length, so that the total time is linear.
     async fn tell_partial(&self) {
         let length = self.told.borrow().len();
         let parsed_at = match self.partial.borrow().0 {
-            // The reply is another one.
+            // A different reply has started.
             before if before > length => 0,
             before => before,
         };
@@ -144,7 +144,7 @@ impl Driver {
         self.tell_subscribers(&event).await;
     }
 
-    /// Tells of the calls that were begun and will not be run that they are over.
+    /// Reports that calls which were begun and will not run have failed.
     pub(super) async fn give_up_calls(&self, why: &str) {
         let calls = std::mem::take(&mut self.incoming.borrow_mut().0);
         for call in calls.into_values() {

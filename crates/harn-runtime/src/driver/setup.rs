@@ -21,10 +21,10 @@ use crate::mcp_loop::LoopServers;
 use crate::mcp_project::ProjectServers;
 use crate::session::Sessions;
 
-/// Tells what is odd about the tools of a loop, once each.
+/// Warns of problems in a loop's tools, once per problem.
 ///
 /// # Errors
-/// Calls of them cannot work.
+/// Calls of the tools cannot work.
 pub(super) fn check_surface(cx: &Cx, sessions: &Sessions, surface: &Map<String, Json>) -> Result<()> {
     let policy = surface.get("policy").unwrap_or(&Json::Null);
     let limited = ["side_effect_level", "capabilities"]
@@ -36,7 +36,7 @@ pub(super) fn check_surface(cx: &Cx, sessions: &Sessions, surface: &Map<String, 
         if severity == Severity::Error {
             return Err(thrown(format!("agent_loop tool surface validation failed: {code}: {message}")));
         }
-        // Annotations are what such a ceiling goes by; without one they are no news.
+        // Such a policy depends on annotations; without one, missing annotations are not reported.
         let about_policy = ["MISSING_SCHEMA", "MISSING_ANNOTATIONS", "MISSING_SIDE_EFFECT_LEVEL"]
             .iter()
             .any(|suffix| code.ends_with(suffix));
@@ -50,11 +50,11 @@ pub(super) fn check_surface(cx: &Cx, sessions: &Sessions, surface: &Map<String, 
     Ok(())
 }
 
-/// Looks for the servers that tools name. Where there are servers, another name is a slip; where there are none, a host may
-/// still come that has it, so that is only told.
+/// Checks the servers that tools name. If servers are configured, an unknown name is an error; otherwise a host with
+/// that server may still connect, so it is only a warning.
 ///
 /// # Errors
-/// A tool names a server that is none of those there are.
+/// A tool names a server that is not configured.
 pub(super) fn check_servers(
     cx: &Cx,
     sessions: &Sessions,
@@ -85,8 +85,8 @@ pub(super) fn check_servers(
     Ok(())
 }
 
-/// Looks at the paths that a daemon watches. A pattern is the name of no file, and would never wake it; a file that is not there
-/// wakes it only when it changes after it came, which is told.
+/// Checks the paths that a daemon watches. A pattern does not name a file and would never wake the daemon. A missing
+/// file only wakes the daemon by changes after its creation, which is reported as a warning.
 ///
 /// # Errors
 /// A path is a pattern.
@@ -103,7 +103,7 @@ pub(super) fn check_watched(cx: &Cx, paths: &[String], is_there: impl Fn(&str) -
     Ok(())
 }
 
-/// Puts the command policies of the options in force: that of `policy` around the one beside it.
+/// Applies the command policies of the options: the one inside `policy` is the outer one.
 pub(super) fn command_policies(cx: &Cx, options: &Value) -> Result<Vec<InForce>> {
     let given = [entry(&entry(options, "policy"), "command_policy"), entry(options, "command_policy")];
     let mut in_force = Vec::new();
@@ -114,7 +114,7 @@ pub(super) fn command_policies(cx: &Cx, options: &Value) -> Result<Vec<InForce>>
     Ok(in_force)
 }
 
-/// Kinds of media that the loop's model accepts. A caller of the program's own decides for itself.
+/// Returns the kinds of media that the loop's model accepts. A custom caller decides for itself.
 pub(super) fn accepted_media(llm: &LlmRuntime, options: &Map<String, Json>, route: Option<&Json>) -> Media {
     let own = options.get("llm_caller").is_some_and(|caller| !caller.is_null());
     let named = route.and_then(|route| Some((route["provider"].as_str()?, route["model"].as_str()?)));
@@ -126,7 +126,8 @@ pub(super) fn accepted_media(llm: &LlmRuntime, options: &Map<String, Json>, rout
     Media { images: caps.vision_supported, documents: caps.pdf }
 }
 
-/// Tokens that the context of the loop's model holds: what the configuration of `token_pressure` says, else the catalogue.
+/// Returns the size of the model's context window in tokens: the configuration of `token_pressure`, or else the
+/// catalogue.
 pub(super) fn context_window(llm: &LlmRuntime, providers: &Selection, route: Option<&Json>) -> Option<u64> {
     let told = providers.config.get("token_pressure").and_then(|config| config.get("context_window"));
     told.and_then(Json::as_u64).or_else(|| {
@@ -136,10 +137,10 @@ pub(super) fn context_window(llm: &LlmRuntime, providers: &Selection, route: Opt
     })
 }
 
-/// Reads the settings of a loop for the model that its options choose, which `route` describes.
+/// Reads the settings of a loop for the model that its options select, which `route` describes.
 ///
 /// # Errors
-/// Wrong options.
+/// Invalid options.
 pub(crate) async fn loop_config(
     cx: &Cx,
     llm: &LlmRuntime,
@@ -165,10 +166,10 @@ pub(crate) async fn loop_config(
     Ok(config)
 }
 
-/// The format of tool calls when the options name none.
+/// Returns the format of tool calls if the options do not set one.
 ///
 /// # Errors
-/// The environment names a format that there is not.
+/// The environment names an unknown format.
 fn default_format(
     cx: &Cx,
     llm: &LlmRuntime,
@@ -186,7 +187,7 @@ fn default_format(
         let (provider, model) = (route?["provider"].as_str()?, route?["model"].as_str()?);
         let (config, caps) = (llm.config(), llm.capabilities());
         if config.dialect(provider) == Dialect::Mock {
-            // The mock imitates providers without being one: only a rule that names a format speaks for its model.
+            // The mock imitates providers, so its format is determined only by a rule that names one.
             return caps.lookup(provider, model).preferred_tool_format;
         }
         let selector = options.get("model").and_then(Json::as_str).unwrap_or(model);
@@ -195,13 +196,14 @@ fn default_format(
     Ok(if of_model().as_deref() == Some("native") { Format::Native } else { Format::Text })
 }
 
-/// The client's side of `tool_search`, when deferred tools are not the provider's business.
+/// Returns the client side of `tool_search`, unless the provider searches deferred tools.
 fn search(llm: &LlmRuntime, config: &LoopConfig) -> Result<Option<Search>> {
     let wanted = config.options.get("tool_search").is_some_and(|o| !o.is_null() && *o != Json::Bool(false));
     if !wanted || config.tools.is_empty() {
         return Ok(None);
     }
-    // What decides who is asked, and whether a call can go there; the settings of a provider may say that it searches itself.
+    // The options that determine the route and its validity; the settings of a provider may state that it searches
+    // itself.
     let route = [
         "provider",
         "model",

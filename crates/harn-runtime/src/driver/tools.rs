@@ -25,7 +25,7 @@ use crate::mcp::Client;
 use crate::own_tools::{self, Problem};
 use crate::session::Sessions;
 
-/// While this is there, effects in doubt are dealt with as a tool says.
+/// While this guard exists, effects in doubt are handled as a tool specifies.
 struct InDoubt {
     doubts: Rc<Doubts>,
     token: u64,
@@ -47,7 +47,7 @@ impl Drop for InDoubt {
 impl Driver {
     pub(super) async fn run_tools(&self, agent: &AgentLoop, runs: &[ToolRun]) -> Result<Vec<ToolReply>> {
         let policies = CommandPolicies::of(&self.cx);
-        // In a task of its own a handler would assign a copy of a variable of the program.
+        // In a separate task, a handler would assign to a copy of a program variable.
         let assigns = |r: &ToolRun| self.handlers.get(&r.name).is_some_and(|h| self.cx.assigns_outside(h));
         let at_once = runs.len() > 1
             && runs.iter().all(|r| {
@@ -83,7 +83,7 @@ impl Driver {
         Ok(replies)
     }
 
-    /// Runs one call; one whose arguments are a command only if the command policies let it.
+    /// Runs one call; a call whose arguments are a command also needs permission by the command policies.
     async fn run_tool(&self, agent: &AgentLoop, run: &ToolRun) -> Result<ToolReply> {
         let policies = CommandPolicies::of(&self.cx);
         if !policies.covers(&self.cx, &run.name) {
@@ -118,7 +118,8 @@ impl Driver {
         })
     }
 
-    /// Lets the policies of the loop decide again about a call that a command policy has changed; returns why it does not run.
+    /// Applies the policies of the loop again to a call that a command policy changed; returns the reason if it is
+    /// rejected.
     async fn review(
         &self,
         agent: &AgentLoop,
@@ -138,7 +139,7 @@ impl Driver {
         }
     }
 
-    /// Runs one call, again when it fails and retries are left.
+    /// Runs one call, and retries it when it fails while retries are left.
     async fn run_past_policies(&self, agent: &AgentLoop, run: &ToolRun) -> Result<ToolReply> {
         let mut attempt = 0;
         loop {
@@ -154,7 +155,7 @@ impl Driver {
                     let result = self.cx.call(&handler, arguments).await;
                     drop(doubt);
                     if result.is_err() && self.cx.task().interrupted_since(deadlines) {
-                        // The time of whoever started the loop is over, not that of the tool.
+                        // The deadline of the loop's caller expired, not the deadline of the tool.
                         return result.and_then(|_| self.unavailable(agent, run));
                     }
                     let result = self.handler_errors(agent, result)?;
@@ -176,7 +177,7 @@ impl Driver {
                     Some(answer) => {
                         from_server(answer, self.cx.system().monotonic().saturating_sub(started))?
                     }
-                    // Without its server the tool is the host's.
+                    // A tool without a server is run by the host.
                     None => match crate::host::call_tool(&self.cx, &run.name, &run.arguments).await {
                         None => return self.unavailable(agent, run),
                         Some(answer) => {
@@ -188,7 +189,7 @@ impl Driver {
                 Backend::Provider | Backend::Handoff => return self.unavailable(agent, run),
             };
             let failed = reply.status == ToolStatus::Error || reply.text.starts_with("Error:");
-            // A refusal is not tried again.
+            // A rejection is not retried.
             if !failed || reply.status == ToolStatus::Rejected || attempt >= run.retries {
                 return Ok(reply);
             }
@@ -198,7 +199,7 @@ impl Driver {
         }
     }
 
-    /// Calls a tool of a server: of one of the loop, or of the project. Nothing when there is no such server.
+    /// Calls a tool of a server, either of the loop or of the project. Returns `None` if the server does not exist.
     async fn call_server(&self, agent: &AgentLoop, run: &ToolRun) -> Option<Result<ServerResult>> {
         let entry = agent.config().tool(&run.name).map_or(&Json::Null, |tool| &tool.entry);
         if let Some(answer) = self.servers.call(&self.cx, entry, &run.arguments).await {
@@ -212,7 +213,7 @@ impl Driver {
         Some(client.call_entry(&self.cx, entry, &run.arguments).await)
     }
 
-    /// The refusal of a tool that nobody here can run.
+    /// Returns the rejection of a tool without an executor.
     fn unavailable(&self, agent: &AgentLoop, run: &ToolRun) -> Result<ToolReply> {
         let entry = agent.config().tool(&run.name).map_or(&Json::Null, |tool| &tool.entry);
         let bindings = json!({"tool": run.name, "executor": entry["executor"]});
@@ -221,11 +222,10 @@ impl Driver {
         Ok(ToolReply::new(text.trim().to_owned(), ToolStatus::Rejected, 0))
     }
 
-    /// Looks at an error of a handler that the program did not throw: a bug, which whoever wrote the program should hear of.
-    /// Each place is told once.
+    /// Reports an error of a handler that the program did not throw itself, because it is a bug; once per location.
     ///
     /// # Errors
-    /// That error, when such errors are to end the loop.
+    /// Returns the error if such errors are configured to end the loop.
     fn handler_errors(&self, agent: &AgentLoop, result: Result<Value>) -> Result<Result<Value>> {
         let Err(error) = &result else { return Ok(result) };
         if !is_bug(error) {
@@ -239,7 +239,7 @@ impl Driver {
         Ok(result)
     }
 
-    /// The arguments of a handler: one dict, or for a `tool` declaration its parameters by name.
+    /// Returns the arguments of a handler: one dict, or the parameters by name for a `tool` declaration.
     fn arguments(&self, agent: &AgentLoop, run: &ToolRun, handler: &Value) -> Vec<Value> {
         let tool = agent.config().tool(&run.name);
         if tool.is_some_and(|tool| tool.is_of_runtime) {
@@ -259,8 +259,8 @@ impl Driver {
     }
 }
 
-/// Whether an error is one of the runtime, which the program did not throw itself: an unknown variable or method, a wrong type or
-/// number of arguments. What a limit or somebody's cancellation ends is none.
+/// Returns whether an error is raised by the runtime instead of thrown by the program: an unknown variable or method, a
+/// wrong type or number of arguments. Limits and cancellation are excluded.
 fn is_bug(error: &Error) -> bool {
     match error.kind() {
         ErrorKind::Runtime(_) | ErrorKind::Type(_) => true,
@@ -269,7 +269,7 @@ fn is_bug(error: &Error) -> bool {
     }
 }
 
-/// Tells whoever wrote the program of an error in a handler that the program did not throw itself; each place once.
+/// Warns of a handler error that the program did not throw itself; once per location.
 pub(crate) fn report_bug(vm: &Vm, error: &Error) {
     if !is_bug(error) {
         return;
@@ -282,8 +282,8 @@ pub(crate) fn report_bug(vm: &Vm, error: &Error) {
     }
 }
 
-/// The parameters of a handler that a `tool` declaration made: it bears the tool's name and takes exactly
-/// the declared parameters. Any other handler takes one dict (`None`), or nothing.
+/// Returns the parameters of a handler that a `tool` declaration created: the closure has the tool's name and exactly
+/// the declared parameters. Any other handler takes one dict (`None`), or no arguments.
 pub(crate) fn declared_parameters(
     handler: &Value,
     tool: &str,
@@ -294,7 +294,7 @@ pub(crate) fn declared_parameters(
     if names.is_empty() {
         return Some(Vec::new());
     }
-    // What a rest parameter collects has no name that a call could give.
+    // Arguments of a rest parameter cannot be passed by name.
     let named = &names[..names.len() - usize::from(closure.proto.rest)];
     let declared = declared?;
     let same = closure.proto.name == tool
@@ -303,7 +303,7 @@ pub(crate) fn declared_parameters(
     same.then(|| named.to_vec())
 }
 
-/// What a ceiling says of a builtin that it forbids.
+/// Returns the policy violation of a builtin that the effective policy forbids.
 fn violation(error: &Error) -> Option<String> {
     match error.kind() {
         ErrorKind::Category { category, message } if category == "tool_rejected" => {
@@ -321,7 +321,7 @@ fn reply(result: Result<Value>, duration: Duration) -> Result<ToolReply> {
             Ok(ToolReply { text, media, status: ToolStatus::Ok, duration_ms })
         }
         Err(error) if !error.is_catchable() => Err(error),
-        // A policy forbids what the handler tried.
+        // A policy forbids the action of the handler.
         Err(error) if violation(&error).is_some() => {
             let text = violation(&error).unwrap_or_default();
             Ok(ToolReply::new(text, ToolStatus::Rejected, duration_ms))
@@ -333,8 +333,8 @@ fn reply(result: Result<Value>, duration: Duration) -> Result<ToolReply> {
     }
 }
 
-/// What a tool of the host gave: a text as it is, anything else as JSON. An answer that says so is a refusal, and so is a
-/// call that failed.
+/// Converts the result of a host's tool: a string is unchanged, any other value becomes JSON. Answers marked as
+/// rejected and failed calls become rejections.
 fn from_host(answer: Result<Value>, duration: Duration) -> Result<ToolReply> {
     let duration_ms = millis(duration);
     let (text, status) = match answer {
@@ -359,7 +359,7 @@ fn from_host(answer: Result<Value>, duration: Duration) -> Result<ToolReply> {
     Ok(ToolReply::new(text, status, duration_ms))
 }
 
-/// Reads the result of a server's tool: its text, its structured content as JSON, its images and documents.
+/// Reads the result of a server's tool: text, structured content as JSON, images and documents.
 fn from_server(answer: Result<ServerResult>, duration: Duration) -> Result<ToolReply> {
     let duration_ms = millis(duration);
     match answer {
