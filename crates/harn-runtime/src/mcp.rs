@@ -1,4 +1,4 @@
-//! Connections to servers of the Model Context Protocol.
+//! Connections to Model Context Protocol servers.
 
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
@@ -18,35 +18,35 @@ use crate::llm_embedder::new_id;
 use crate::mcp_callbacks::Callbacks;
 use crate::mcp_http::{Aside, Link, MAX_MESSAGE, Manner};
 
-/// How long an answer may take when nothing else is said.
+/// The default time limit of a request.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Most pages of a list.
+/// Maximum number of pages of a list.
 const MAX_PAGES: usize = 100;
 
 /// A connection to a server. The server ends with the last value that refers to it.
 pub(crate) struct Client {
     way: Way,
     timeout: Duration,
-    /// Its name: what it was called, else what it says of itself.
+    /// The name of the server: the configured one, or else the one that the server reports.
     name: RefCell<String>,
     left: Cell<bool>,
     system: Rc<dyn System>,
     callbacks: Rc<Callbacks>,
-    /// What the server said when the connection was opened.
+    /// The server's reply to `initialize`.
     hello: RefCell<Json>,
     /// The number of the last exchange with a program.
     exchange: Cell<u64>,
 }
 
-/// How a server is reached.
+/// The transport of a connection.
 enum Way {
-    /// A program, and the keys that are set for it.
+    /// A child process, and the secrets that it received.
     Program(Box<Peer>, Vec<Secret>),
     Http(Rc<Link>),
 }
 
-/// An exchange with a program. A caller that leaves in the middle cancels it.
+/// An exchange with a child process. Dropping it before its end cancels the request.
 struct Exchange<'a> {
     system: &'a dyn System,
     id: Option<String>,
@@ -83,17 +83,17 @@ impl Drop for Client {
 }
 
 impl Client {
-    /// Starts a server and greets it. `what` is who asks, for errors.
+    /// Starts a server and initializes the connection. `what` is the name of the caller in errors.
     ///
     /// # Errors
-    /// The server cannot be started or does not answer; a policy forbids it.
+    /// The server cannot be started or does not reply; a policy forbids it.
     pub(crate) async fn connect(
         cx: &Cx,
         what: &str,
         server: &Server,
         callbacks: &Rc<Callbacks>,
     ) -> Result<Client> {
-        // Whoever names the server: the program, a loop, or the manifest.
+        // This applies to servers of the program, of a loop and of the manifest.
         if !cx.allows_name("mcp_connect") {
             return Err(Error::category("tool_rejected", "Tool 'mcp_connect' is not permitted.")); // prose-ok: diagnostic
         }
@@ -102,7 +102,7 @@ impl Client {
             Reach::Program(program) if !policies.chain(cx).is_empty() => program,
             _ => return Client::open(cx, what, server, callbacks).await,
         };
-        // A server is a program: whoever decides about commands decides about it.
+        // A server is a program, so command policies apply to it.
         let argv: Vec<Value> = program.command.iter().map(|part| Value::str(part)).collect();
         let mut request = Dict::new();
         request.insert("mode", "argv");
@@ -177,18 +177,18 @@ impl Client {
         Ok(client)
     }
 
-    /// Whether the server declared a capability.
+    /// Returns whether the server declared a capability.
     fn declares(&self, capability: &str) -> bool {
         self.hello.borrow()["capabilities"][capability].is_object()
     }
 
-    /// The instructions of the server, if it has any.
+    /// Returns the instructions of the server, if it has any.
     pub(crate) fn instructions(&self) -> Option<String> {
         let text = self.hello.borrow()["instructions"].as_str().map(str::trim).map(str::to_owned);
         text.filter(|text| !text.is_empty())
     }
 
-    /// Whether the server has announced other tools since the last time.
+    /// Returns whether the server has announced changed tools since the last call.
     ///
     /// # Errors
     /// The running task is interrupted.
@@ -200,7 +200,7 @@ impl Client {
                 let message =
                     self.step(peer, PeerStep::Poll, 0, "", "{}", self.timeout, Uncertain::Retry).await;
                 let Some(message) = message.ok().filter(|message| !message.is_empty()) else { break };
-                // A request is answered with the next step.
+                // The reply to a request is sent with the next step.
                 let answer = self.hear(cx, &message).await?;
                 if let Some(answer) = answer {
                     let sent = answer.to_string();
@@ -212,23 +212,23 @@ impl Client {
         Ok(self.callbacks.tools_changed.take())
     }
 
-    /// Takes a message of a program. Returns the answer to a request.
+    /// Processes a message of a program. Returns the reply to a request.
     async fn hear(&self, cx: &Cx, message: &[u8]) -> Result<Option<Json>> {
         let message: Json = serde_json::from_slice(message).unwrap_or_default();
         self.callbacks.hear(cx, &self.shown_name(), &message).await
     }
 
-    /// The name of the server.
+    /// Returns the name of the server.
     pub(crate) fn name(&self) -> String {
         self.name.borrow().clone()
     }
 
-    /// Whether it was left.
+    /// Returns whether the connection was closed.
     pub(crate) fn is_left(&self) -> bool {
         self.left.get()
     }
 
-    /// Ends the connection.
+    /// Closes the connection.
     pub(crate) fn leave(&self) {
         if !self.left.replace(true)
             && let Way::Program(peer, _) = &self.way
@@ -237,7 +237,7 @@ impl Client {
         }
     }
 
-    /// Ends the connection, and the session of a server over HTTP with it.
+    /// Closes the connection, and also the session of a server over HTTP.
     ///
     /// # Errors
     /// The running task is interrupted.
@@ -249,7 +249,7 @@ impl Client {
         }
     }
 
-    /// As [`Client::close`], for callers that do not wait.
+    /// Like [`Client::close`], without waiting.
     pub(crate) fn close_aside(&self, cx: &Cx) {
         self.leave();
         if let Way::Http(link) = &self.way {
@@ -257,17 +257,17 @@ impl Client {
         }
     }
 
-    /// Whether the server may have tools: it declares them, or declares nothing.
+    /// Returns whether the server may have tools: it declares them, or declares no capabilities.
     pub(crate) fn has_tools(&self) -> bool {
         let hello = self.hello.borrow();
         let declared = hello["capabilities"].as_object();
         declared.is_none_or(|declared| declared.is_empty() || declared.contains_key("tools"))
     }
 
-    /// Asks for something that may be asked for twice.
+    /// Sends a request that may be repeated.
     ///
     /// # Errors
-    /// The server's refusal, or that it cannot be asked.
+    /// The server rejects the request or cannot be reached.
     pub(crate) async fn ask(&self, cx: &Cx, method: &str, params: Json) -> Result<Json> {
         self.ask_as(cx, method, params, Uncertain::Retry).await
     }
@@ -312,7 +312,7 @@ impl Client {
             let began = cx.system().monotonic();
             let said = self.step(peer, step, number, method, &params, left, uncertain).await;
             let Ok(bytes) = &said else { break said };
-            // The time of callbacks is not the server's.
+            // The duration of callbacks is not part of the server's time limit.
             left = left.saturating_sub(cx.system().monotonic().saturating_sub(began));
             if peer.heard.is_empty() || !is_request(bytes) {
                 break said;
@@ -325,7 +325,7 @@ impl Client {
             if let Some(refused) = cx.refusal(&error) {
                 return refused;
             }
-            // What it has written before it ended is shown, too.
+            // Its output before it ended is included.
             let told = keys.iter().fold(error.to_string(), |text, key| key.redact(&text));
             if error.get_ref().is_some_and(|inner| inner.is::<harn_system::InDoubt>()) {
                 return Error::category("in_doubt", told);
@@ -339,7 +339,7 @@ impl Client {
         })
     }
 
-    /// One step of an exchange with a program.
+    /// Performs one step of an exchange with a program.
     #[expect(clippy::too_many_arguments, reason = "the fields of a request, used in this file only")]
     async fn step(
         &self,
@@ -365,7 +365,7 @@ impl Client {
         }
     }
 
-    /// Calls a tool and returns the result of the protocol.
+    /// Calls a tool and returns the protocol's result.
     ///
     /// # Errors
     /// The server rejects the call or cannot be reached.
@@ -380,7 +380,7 @@ impl Client {
         self.ask_as(cx, "tools/call", params, uncertain).await
     }
 
-    /// Calls a tool by its entry in a registry: by the name that the server has listed, else by its own.
+    /// Calls a tool by its entry in a registry, using the name that the server lists, or else its registered name.
     ///
     /// # Errors
     /// As [`Client::call`].
@@ -390,10 +390,10 @@ impl Client {
         self.call(cx, tool, arguments.clone(), uncertain).await.map(|result| ServerResult::of(&result))
     }
 
-    /// All of a list that comes in pages.
+    /// Returns all pages of a list.
     ///
     /// # Errors
-    /// As [`Client::ask`]; a list without end.
+    /// As [`Client::ask`]; the list has too many pages.
     pub(crate) async fn list(&self, cx: &Cx, method: &str, key: &str) -> Result<Vec<Json>> {
         let mut all = Vec::new();
         let mut cursor = Json::Null;
@@ -423,7 +423,7 @@ impl Client {
         )))
     }
 
-    /// The tools of the server, each with its name.
+    /// Returns the tools of the server, each with the server's name.
     ///
     /// # Errors
     /// As [`Client::list`].
@@ -432,13 +432,13 @@ impl Client {
     }
 }
 
-/// Whether a message is a request or notification of the server.
+/// Returns whether a message is a request or notification of the server.
 fn is_request(bytes: &[u8]) -> bool {
     serde_json::from_slice::<Json>(bytes).is_ok_and(|message| message["method"].is_string())
 }
 
-/// The bytes of an answer without the keys that were set for the server, should it repeat one: the answer goes to the program,
-/// the model and the logs.
+/// Redacts the secrets that the server received from a reply, because the reply is passed to the program, the model and
+/// the logs.
 fn without_keys(keys: &[Secret], bytes: Vec<u8>) -> Vec<u8> {
     if keys.is_empty() {
         return bytes;
@@ -453,7 +453,7 @@ fn folder(cx: &Cx, program: &Program) -> PathBuf {
     program.cwd.as_ref().map_or(work.clone(), |folder| work.join(folder))
 }
 
-/// Durations of the entries of `mcp_servers` in seconds: JSON has none.
+/// Converts durations in the entries of `mcp_servers` to seconds, because JSON has no durations.
 pub(crate) fn in_seconds(given: &Value, options: &mut Map<String, Json>) {
     let given = entry(given, "mcp_servers");
     let (Some(list), Some(Json::Array(entries))) = (given.as_list(), options.get_mut("mcp_servers")) else {
@@ -466,7 +466,7 @@ pub(crate) fn in_seconds(given: &Value, options: &mut Map<String, Json>) {
     }
 }
 
-/// The duration of a server's entry in seconds.
+/// Converts the timeout in a server's entry to seconds.
 pub(crate) fn timeout_in_seconds(given: &Value, map: &mut Map<String, Json>) {
     #[expect(clippy::cast_precision_loss, reason = "waits are far below 2^53 milliseconds")]
     if let Some(ms) = entry(given, "timeout").as_duration() {

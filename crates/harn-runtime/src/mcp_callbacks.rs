@@ -1,5 +1,5 @@
-//! Answers to requests of servers of the Model Context Protocol: the program's callbacks give them. A request without a
-//! callback is rejected.
+//! Answers to requests of Model Context Protocol servers, by callbacks of the program. A request without a callback is
+//! rejected.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -12,23 +12,23 @@ use harn_vm::{Cx, Result};
 
 use crate::convert::{entry, from_json, thrown, to_json};
 
-/// The code of JSON-RPC for a request that the program does not answer.
+/// The JSON-RPC error code for a request that the program does not answer.
 const INTERNAL: i64 = -32603;
 
-/// The code of JSON-RPC for parameters that the client does not support.
+/// The JSON-RPC error code for parameters that the client does not support.
 const INVALID_PARAMS: i64 = -32602;
 
-/// The code that the protocol uses for a request that the user rejects.
+/// The error code of the protocol for a request that the user rejects.
 const REJECTED: i64 = -1;
 
-/// The callbacks of a connection, and what its server has announced.
+/// The callbacks of a connection, and the announcements of its server.
 #[derive(Default)]
 pub(crate) struct Callbacks {
     sampling: Value,
     elicitation: Value,
     log: Value,
     roots: Value,
-    /// The server has announced that its tools changed.
+    /// Whether the server has announced that its tools changed.
     pub(crate) tools_changed: Cell<bool>,
 }
 
@@ -36,7 +36,7 @@ impl Callbacks {
     /// Reads the callbacks of a server's entry.
     ///
     /// # Errors
-    /// An option that must be a function is none.
+    /// An option that must be a function has another type.
     pub(crate) fn of(place: &str, options: &Value) -> Result<Callbacks> {
         let function = |key: &str| -> Result<Value> {
             let value = entry(options, key);
@@ -54,12 +54,12 @@ impl Callbacks {
         })
     }
 
-    /// Callbacks that only say which directories the server may use.
+    /// Creates callbacks that only define which directories the server may use.
     pub(crate) fn with_roots(roots: Option<&Json>) -> Callbacks {
         Callbacks { roots: roots.map(from_json).unwrap_or_default(), ..Callbacks::default() }
     }
 
-    /// The answers that the program has.
+    /// Returns which requests the program answers.
     pub(crate) fn answers(&self) -> Answers {
         Answers {
             sampling: !self.sampling.is_nil(),
@@ -69,7 +69,7 @@ impl Callbacks {
         }
     }
 
-    /// Takes a message of the server. Returns the answer to a request.
+    /// Processes a message of the server. Returns the reply to a request.
     ///
     /// # Errors
     /// The running task is interrupted.
@@ -82,7 +82,7 @@ impl Callbacks {
                 "notifications/message" if !self.log.is_nil() => {
                     let told = json!({"server": server, "level": params["level"], "logger": params["logger"],
                                       "data": params["data"]});
-                    // Its result, and its error, mean nothing to the server.
+                    // The server does not receive its result or error.
                     drop(self.call(cx, server, "on_log", &self.log, &told).await?);
                 }
                 _ => {}
@@ -109,12 +109,12 @@ impl Callbacks {
         }))
     }
 
-    /// Calls a callback. Its error is reported on standard error; the server only learns that there is no answer.
+    /// Calls a callback. Its error is reported on standard error; the server only receives a generic error.
     async fn call(&self, cx: &Cx, server: &str, name: &str, f: &Value, argument: &Json) -> Result<Answer> {
         let deadlines = cx.task().deadline_count();
         match cx.call(f, [from_json(argument)]).await {
             Ok(value) => Ok(Ok(to_json(&value))),
-            // The time of the caller is over, not that of the callback.
+            // The deadline of the caller expired, not the deadline of the callback.
             Err(error) if !error.is_catchable() || cx.task().interrupted_since(deadlines) => Err(error),
             Err(error) => {
                 let text = format!("warning: {name} of MCP server '{server}': {}", error.uncaught_text());
@@ -180,7 +180,7 @@ impl Callbacks {
     }
 }
 
-/// The result of a request, or the code and text of its error.
+/// The result of a request, or the code and message of its error.
 type Answer = std::result::Result<Json, (i64, String)>;
 
 fn wrong(cx: &Cx, server: &str, name: &str, expected: &str) -> (i64, String) {
@@ -195,8 +195,8 @@ fn with_server(server: &str, params: &Json) -> Json {
     Json::Object(params)
 }
 
-/// Makes the result of a sampling request of what the program returned: a string, the result of `llm_call`, or a dict of the
-/// protocol. nil rejects the request.
+/// Converts the program's return value to the result of a sampling request: a string, the result of `llm_call`, or a
+/// dict of the protocol. nil rejects the request.
 fn sampled(reply: &Json) -> Answer {
     let message = |text: &str, model: Option<&str>| {
         json!({"role": "assistant", "content": {"type": "text", "text": text}, "model": model.unwrap_or("unknown"),
@@ -228,7 +228,7 @@ fn sampled(reply: &Json) -> Answer {
     }
 }
 
-/// The address of a root: an address as it is, a path as `file://`.
+/// Returns the URI of a root: a URI is unchanged, a path becomes a `file://` URI.
 fn uri(work: &Path, place: &str) -> String {
     if place.contains("://") {
         return place.to_owned();

@@ -1,9 +1,9 @@
-//! Servers of the Model Context Protocol over Streamable HTTP: each message is a POST, and its reply is JSON, or a stream of
-//! events with the answer among them. A stream that breaks off is resumed, and a further stream (GET) brings what the server
-//! says by itself.
+//! Model Context Protocol servers over Streamable HTTP: each message is a POST, and its reply is JSON, or a stream of
+//! events that contains the answer. A broken stream is resumed, and a separate stream (GET) receives messages that the
+//! server sends on its own initiative.
 //!
-//! As with servers that are programs, nothing that comes is trusted: a reply has a limit, every wait has an end, messages that
-//! are no answer are dropped, and a redirect, which would take the key elsewhere, is an error.
+//! As with servers that are programs, all input is untrusted: replies have a size limit, all waits have a time limit,
+//! unexpected messages are dropped, and a redirect is an error, because it would send the key elsewhere.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -22,20 +22,20 @@ use crate::convert::thrown;
 use crate::mcp_callbacks::Callbacks;
 use crate::mcp_oauth;
 
-/// The largest message of a server: 16 MiB.
+/// Maximum size of a server's message: 16 MiB.
 pub(crate) const MAX_MESSAGE: u64 = 16 << 20;
 
-/// The longest that an address, session or version of a server may be.
+/// Maximum length of a server's URI, session id or protocol version.
 const MAX_WORD: usize = 1024;
 
-/// How often a stream is resumed that brings nothing new.
+/// How often a stream is resumed without new events.
 const MAX_RESUMES: u32 = 5;
 
-/// The pause before a stream is resumed, when the server names none, and the longest that a server may ask for.
+/// The default delay before a stream is resumed, and the maximum that a server may request.
 const RESUME_PAUSE: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
-/// How long the end of a session may take.
+/// Time limit for ending a session.
 const GOODBYE: Duration = Duration::from_secs(5);
 
 /// The hidden builtin that runs [`Aside`].
@@ -45,11 +45,11 @@ pub(crate) const ASIDE: &str = "__mcp_aside";
 pub(crate) struct Link {
     url: String,
     token: RefCell<Option<Secret>>,
-    /// Whether the token is the one with which the user signed in, and whether it was renewed since an answer.
+    /// Whether the token is from the user's sign-in, and whether it was renewed since the last reply.
     signs_in: bool,
     renewed: Cell<bool>,
     renewals: Cell<u64>,
-    /// Headers of the program's own.
+    /// Headers that the program configured.
     headers: Vec<(String, String)>,
     /// Values of headers that are secrets.
     secrets: Vec<Secret>,
@@ -57,45 +57,45 @@ pub(crate) struct Link {
     hello: Json,
     callbacks: Rc<Callbacks>,
     last_id: Cell<u64>,
-    /// What the server calls this connection, when it has a word for it.
+    /// The session id, if the server assigned one.
     session: RefCell<Option<String>>,
-    /// The version of the protocol that the server speaks.
+    /// The protocol version of the server.
     version: RefCell<Option<String>>,
-    /// Whether the stream of the server's own messages is open.
+    /// Whether the stream for messages of the server is open.
     listens: Cell<bool>,
     closed: Cell<bool>,
 }
 
-/// How a question is asked.
+/// How a request is sent.
 #[derive(Clone, Copy)]
 pub(crate) struct Manner {
-    /// How long the answer may take.
+    /// The time limit of the reply.
     pub(crate) timeout: Duration,
-    /// What a run that goes on does with it when nobody knows whether it was carried out.
+    /// How a resumed run handles the request if its effect is in doubt.
     pub(crate) uncertain: Uncertain,
 }
 
-/// A time that is no limit.
+/// A duration that means no limit.
 const FOREVER: Duration = Duration::from_secs(1 << 40);
 
 impl Manner {
-    /// The limit of a request.
+    /// Returns the time limit of a request; `None` for no limit.
     fn limit(self) -> Option<Duration> {
         Some(self.timeout).filter(|timeout| *timeout < FOREVER / 2)
     }
 }
 
-/// Work for a connection that no caller waits for.
+/// Background work for a connection.
 pub(crate) enum Aside {
-    /// Receive what the server says by itself.
+    /// Receive the messages that the server sends on its own initiative.
     Listen,
-    /// Tell the server that nobody waits for the answer to this request.
+    /// Notify the server that a request was cancelled.
     Cancel(u64),
     /// End the session.
     Close,
 }
 
-/// A connection and what is to be done with it, as the argument of [`ASIDE`].
+/// A connection and its background work, as the argument of [`ASIDE`].
 struct Errand {
     link: Rc<Link>,
     name: String,
@@ -116,7 +116,7 @@ impl Foreign for Errand {
     }
 }
 
-/// Runs the work of [`ASIDE`]. That it fails is no news for the program.
+/// Runs the background work of [`ASIDE`]. Its failure is not reported to the program.
 ///
 /// # Errors
 /// The running task is interrupted.
@@ -131,7 +131,7 @@ pub(crate) async fn run_aside(cx: &Cx, argument: &Value) -> Result<()> {
     done.or_else(|error| if error.is_catchable() { Ok(()) } else { Err(error) })
 }
 
-/// A request under way. A caller that leaves before the answer cancels it.
+/// A pending request. Dropping it before the reply cancels the request.
 struct Asked<'a> {
     cx: &'a Cx,
     link: &'a Rc<Link>,
@@ -147,17 +147,17 @@ impl Drop for Asked<'_> {
     }
 }
 
-/// A stream of events, and how far it came.
+/// A stream of events, and its position.
 struct Events {
     framer: Framer,
-    /// Events since the stream was resumed.
+    /// Whether events have arrived since the stream was resumed.
     fresh: bool,
 }
 
-/// How a stream ended.
+/// The end of a stream.
 enum End {
     Answer(Vec<u8>),
-    /// Without an answer: the error when it broke.
+    /// Without an answer: the error, if the stream broke.
     Over(Option<HttpError>),
 }
 
@@ -188,12 +188,12 @@ impl Link {
         }
     }
 
-    /// The address, for people: without a password and what stands behind the path.
+    /// Returns the URL for messages: without password, query and fragment.
     pub(crate) fn url(&self) -> String {
         redact_url(self.url.split(['?', '#']).next().unwrap_or(&self.url))
     }
 
-    /// Starts work that nobody waits for.
+    /// Starts background work.
     pub(crate) fn aside(self: &Rc<Self>, cx: &Cx, name: &str, work: Aside) {
         let errand = Errand { link: self.clone(), name: name.to_owned(), work: Cell::new(Some(work)) };
         if let Some(builtin) = cx.vm().builtin(ASIDE) {
@@ -201,10 +201,10 @@ impl Link {
         }
     }
 
-    /// Greets the server, and gives its answer as JSON.
+    /// Sends `initialize`, and returns the reply as JSON.
     ///
     /// # Errors
-    /// It cannot be reached, or what it says is no answer. `name` says which server it is.
+    /// The server cannot be reached, or its reply is invalid. `name` is the name of the server.
     pub(crate) async fn greet(self: &Rc<Self>, cx: &Cx, name: &str, manner: Manner) -> Result<Vec<u8>> {
         let end = Deadline::of(cx, manner);
         self.read_token(cx);
@@ -225,7 +225,7 @@ impl Link {
         Ok(answer)
     }
 
-    /// Takes the token with which the user signed in.
+    /// Reads the token of the user's sign-in.
     fn read_token(&self, cx: &Cx) {
         if self.signs_in {
             let count = match self.renewals.get() {
@@ -237,14 +237,14 @@ impl Link {
         }
     }
 
-    /// Renews the token with which the user signed in. Returns whether there is another one.
+    /// Renews the token of the user's sign-in. Returns whether there is a new one.
     async fn renew_token(&self, cx: &Cx) -> bool {
         if !self.signs_in || self.token.borrow().is_none() || self.renewed.replace(true) {
             return false;
         }
         let Ok(rules) = harn_stdlib::egress_rules(cx.vm()) else { return false };
         let url = self.url.clone();
-        // What is exchanged are secrets: no journal holds it.
+        // The exchanged data are secrets, so they are not recorded in a journal.
         let work = Beside::new("mcp token", "renew a token", move |system| {
             Box::pin(async move {
                 mcp_oauth::refresh(&Ruled { system, rules }, &url).await.map_err(std::io::Error::other)?;
@@ -259,7 +259,7 @@ impl Link {
         renewed
     }
 
-    /// Asks the server, and gives its answer as JSON.
+    /// Sends a request, and returns the reply as JSON.
     ///
     /// # Errors
     /// As [`Link::greet`].
@@ -275,8 +275,8 @@ impl Link {
         if let Some(answer) = self.exchange(cx, name, method, params.clone(), manner).await? {
             return Ok(answer);
         }
-        // The specification of the protocol, "Session Management": whoever is answered 404 begins a new session. The server has
-        // not carried out what it was asked in the old one.
+        // The specification of the protocol, "Session Management": a client that receives 404 starts a new session. The
+        // server has not executed the request of the old session.
         *self.session.borrow_mut() = None;
         self.greet(cx, name, end.left(cx, manner)).await?;
         let answer = self.exchange(cx, name, method, params, end.left(cx, manner)).await?;
@@ -290,7 +290,7 @@ impl Link {
         ))
     }
 
-    /// Asks the server once. `None` when it knows nothing of this connection any more.
+    /// Sends a request once. `None` when the server no longer knows the session.
     async fn exchange(
         self: &Rc<Self>,
         cx: &Cx,
@@ -303,7 +303,7 @@ impl Link {
         let id = self.last_id.get();
         let question = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         let mut clock = Clock::of(cx, manner, self.callbacks.answers().any());
-        // The specification forbids to cancel `initialize`.
+        // The specification forbids cancelling `initialize`.
         let mut asked = Asked { cx, link: self, name, id: (method != "initialize").then_some(id) };
         let late = || thrown(format!("MCP server '{name}' at {}: no answer in time", self.url()));
         let sent = self.post(cx, name, &question, clock.manner(cx));
@@ -360,7 +360,7 @@ impl Link {
         }
     }
 
-    /// Reads a stream up to its end, or up to the answer to a request. Messages of the server are answered on the way.
+    /// Reads a stream up to its end, or up to the answer to a request. Requests of the server are answered meanwhile.
     async fn read_events(
         &self,
         cx: &Cx,
@@ -374,7 +374,7 @@ impl Link {
         loop {
             let piece = match clock.within(cx, body.next(), || clock.late()).await {
                 Ok(piece) => piece,
-                // A stream that breaks is continued; one that is too late is not.
+                // A broken stream is resumed, but not after a timeout.
                 Err(error) if error.kind == HttpErrorKind::Broken => return Ok(End::Over(Some(error))),
                 Err(error) => return Err(self.failed(cx, name, &error)),
             };
@@ -398,7 +398,7 @@ impl Link {
                     thrown(format!("MCP server '{name}' at {}: no answer in time", self.url()))
                 })?;
                 if let Some(answer) = clock.aside(cx, self.callbacks.hear(cx, name, &message)).await? {
-                    // A server that asks on and on does not put off the end.
+                    // Requests of the server do not extend the time limit.
                     if let Some(reply) = self.post(cx, name, &answer, clock.manner(cx)).await? {
                         reply.body.release().await;
                     }
@@ -415,7 +415,8 @@ impl Link {
         }
     }
 
-    /// Receives what the server says by itself, until the connection is closed. A server without such a stream says so.
+    /// Receives messages that the server sends on its own initiative, until the connection is closed. Servers without
+    /// such a stream reject it.
     async fn listen(&self, cx: &Cx, name: &str) -> Result<()> {
         let limit = usize::try_from(MAX_MESSAGE).unwrap_or(usize::MAX);
         let mut events = Events { framer: Framer::new(Framing::Sse, limit), fresh: false };
@@ -441,7 +442,7 @@ impl Link {
         Ok(())
     }
 
-    /// Opens a stream, or continues one behind an event. `None` when the server has no such stream.
+    /// Opens a stream, or continues one after an event. `None` if the server does not support it.
     async fn open(
         &self,
         cx: &Cx,
@@ -474,7 +475,7 @@ impl Link {
         Ok(())
     }
 
-    /// Ends the session, where the server has one. A server need not allow that.
+    /// Ends the session, if the server has one. A server need not support that.
     pub(crate) async fn close(&self, cx: &Cx) -> Result<()> {
         if self.closed.replace(true) || self.session.borrow().is_none() {
             return Ok(());
@@ -488,8 +489,7 @@ impl Link {
         Ok(())
     }
 
-    /// The bytes of an answer without the keys, should the server repeat one: the answer goes to the program, the model and the
-    /// logs.
+    /// Redacts keys from a reply, because the reply is passed to the program, the model and the logs.
     fn without_key(&self, mut answer: Json, bytes: Vec<u8>) -> Vec<u8> {
         let token = self.token.borrow();
         let keys = token.iter().chain(&self.secrets);
@@ -514,7 +514,7 @@ impl Link {
         Ok(HttpRequest { headers, max_response: MAX_MESSAGE, egress, ..HttpRequest::new(method, &*self.url) })
     }
 
-    /// Sends a message, and waits for the head of the reply. `None` when the server knows nothing of this connection any more.
+    /// Sends a message, and waits for the head of the reply. `None` when the server no longer knows the session.
     async fn post(&self, cx: &Cx, name: &str, message: &Json, manner: Manner) -> Result<Option<HttpReply>> {
         let reply = loop {
             let mut headers = self.headers("application/json, text/event-stream");
@@ -564,7 +564,7 @@ impl Link {
     }
 }
 
-/// The pause before a stream is resumed: what the server asks for, within limits.
+/// Returns the delay before a stream is resumed: the one that the server requests, up to a maximum.
 fn pause(framer: &Framer) -> Duration {
     framer.retry_ms().map_or(RESUME_PAUSE, Duration::from_millis).min(MAX_PAUSE)
 }
@@ -573,7 +573,7 @@ fn is_stream(reply: &HttpReply) -> bool {
     reply.header("content-type").unwrap_or_default().to_ascii_lowercase().starts_with("text/event-stream")
 }
 
-/// When a question and all that belongs to it must be over, on the clock that never goes back.
+/// The deadline of a request including all its parts, on the monotonic clock.
 #[derive(Clone, Copy)]
 struct Deadline(Duration);
 
@@ -582,17 +582,17 @@ impl Deadline {
         Deadline(cx.system().monotonic().saturating_add(manner.timeout))
     }
 
-    /// What is left of the time; nothing is a request that ends at once.
+    /// Returns the remaining time; with zero, a request ends immediately.
     fn left(self, cx: &Cx, manner: Manner) -> Manner {
         Manner { timeout: self.0.saturating_sub(cx.system().monotonic()), ..manner }
     }
 }
 
-/// The time of an exchange. The time that callbacks of the program take is not the server's.
+/// The time limit of an exchange, without the duration of the program's callbacks.
 struct Clock {
     end: Deadline,
     manner: Manner,
-    /// Callbacks may take long: the exchange is not limited as a whole, but each wait for the server.
+    /// Callbacks may take long, so each wait for the server is limited instead of the whole exchange.
     paused: bool,
 }
 
@@ -605,7 +605,7 @@ impl Clock {
         self.end.left(cx, self.manner).timeout
     }
 
-    /// How a request of the exchange is sent.
+    /// Returns how a request of the exchange is sent.
     fn manner(&self, cx: &Cx) -> Manner {
         let timeout = if self.paused { FOREVER } else { self.left(cx) };
         Manner { timeout, ..self.manner }
@@ -645,12 +645,12 @@ impl Clock {
     }
 }
 
-/// What a server says of itself and may stand in a header.
+/// Returns whether a string from the server is valid in a header.
 fn is_word(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_WORD && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// Whether a message answers the question with this number.
+/// Returns whether a message is the answer to the request with this id.
 fn is_answer(message: &Json, id: u64) -> bool {
     message["id"].as_u64() == Some(id) && message["method"].is_null()
 }

@@ -11,7 +11,7 @@ use crate::mcp::{Client, in_seconds};
 use crate::mcp_callbacks::Callbacks;
 use crate::mcp_project::ProjectServers;
 
-/// Most characters of a server's instructions that become part of a prompt.
+/// Maximum number of characters of a server's instructions in a prompt.
 const MAX_INSTRUCTIONS: usize = 8_000;
 
 /// The servers of a loop, which end with it.
@@ -28,7 +28,7 @@ impl LoopServers {
     /// Starts the servers of the option `mcp_servers`, and adds their tools to those of the options.
     ///
     /// # Errors
-    /// A server that is wrong, cannot be started, or lists tools that cannot be used.
+    /// A server is invalid, cannot be started, or lists tools that cannot be used.
     pub(crate) async fn start(
         cx: &Cx,
         given: &Value,
@@ -94,19 +94,19 @@ impl LoopServers {
         Ok(LoopServers(clients))
     }
 
-    /// The names of the servers.
+    /// Returns the names of the servers.
     pub(crate) fn names(&self) -> Vec<String> {
         self.0.iter().map(|server| server.name.clone()).collect()
     }
 
-    /// Calls a tool by its entry; nothing when no server of the loop has it.
+    /// Calls a tool by its entry; `None` if it does not belong to a server of the loop.
     pub(crate) async fn call(&self, cx: &Cx, entry: &Json, arguments: &Json) -> Option<Result<ServerResult>> {
         let server = entry["mcp_server"].as_str()?;
         let server = self.0.iter().find(|known| known.name == server)?;
         Some(server.client.call_entry(cx, entry, arguments).await)
     }
 
-    /// The tools of servers that have announced other ones, as entries of a registry.
+    /// Returns the tools of servers that have announced changes, as entries of a registry.
     ///
     /// # Errors
     /// The running task is interrupted.

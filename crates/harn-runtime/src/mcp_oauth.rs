@@ -1,9 +1,9 @@
-//! Sign-in to servers of the Model Context Protocol over HTTP: OAuth 2.1 as the section "Authorization" of the protocol describes
-//! it, with PKCE (RFC 7636), discovery (RFC 9728, RFC 8414), dynamic registration (RFC 7591), resource indicators (RFC 8707) and
-//! the device flow (RFC 8628).
+//! Sign-in to Model Context Protocol servers over HTTP: OAuth 2.1 as described in the section "Authorization" of the
+//! protocol, with PKCE (RFC 7636), discovery (RFC 9728, RFC 8414), dynamic registration (RFC 7591), resource indicators
+//! (RFC 8707) and the device flow (RFC 8628).
 //!
-//! The tokens of a server are a file of the user that no other user may read. Programs see the access token as a secret
-//! variable of the environment, so that no journal holds it.
+//! The tokens of a server are stored in a file that only the user can read. Programs receive the access token as a
+//! secret environment variable, so that it is not recorded in journals.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,27 +16,27 @@ use sha2::{Digest, Sha256};
 
 pub use harn_agent::mcp::SignIn;
 
-/// The largest reply of an authorization server: 1 MiB.
+/// Maximum size of a reply from an authorization server: 1 MiB.
 const MAX_REPLY: u64 = 1 << 20;
 
-/// How long a request may take.
+/// Time limit of a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The largest file of tokens.
+/// Maximum size of a file of tokens.
 const MAX_FILE: u64 = 1 << 20;
 
-/// What a server demands of clients.
+/// The requirements of a server for clients.
 #[derive(Debug, Clone)]
 pub struct Discovery {
-    /// The address that tokens are for.
+    /// The resource that tokens are issued for.
     pub resource: String,
-    /// Scopes that the server asks for.
+    /// Scopes that the server requests.
     pub scopes: Vec<String>,
     /// The metadata of the authorization server.
     server: Json,
 }
 
-/// A client that an authorization server knows.
+/// A client that is registered at an authorization server.
 #[derive(Debug, Clone)]
 pub struct OauthClient {
     /// Its id.
@@ -45,23 +45,23 @@ pub struct OauthClient {
     pub secret: Option<String>,
 }
 
-/// A sign-in in the user's browser that is under way.
+/// A pending sign-in in the user's browser.
 #[derive(Debug)]
 pub struct Authorization {
-    /// The address to open.
+    /// The URL to open.
     pub url: String,
-    /// Value that the answer must repeat.
+    /// The value that the answer must repeat.
     pub state: String,
     verifier: String,
     redirect: String,
 }
 
-/// The variable of the environment with the access token of a server.
+/// Returns the environment variable with the access token of a server.
 pub(crate) fn token_variable(url: &str) -> String {
     format!("HARN_MCP_TOKEN_{}", key(url))
 }
 
-/// The file with the tokens of a server.
+/// Returns the file with the tokens of a server.
 pub fn token_file(system: &dyn System, url: &str) -> Option<PathBuf> {
     Some(token_directory(system)?.join(format!("{}.json", key(url))))
 }
@@ -71,10 +71,10 @@ fn key(url: &str) -> String {
     digest.iter().take(8).map(|byte| format!("{byte:02X}")).collect()
 }
 
-/// Finds out where and how to sign in for a server.
+/// Discovers where and how to sign in for a server.
 ///
 /// # Errors
-/// The server demands no sign-in, or its metadata is wrong.
+/// The server does not require a sign-in, or its metadata is invalid.
 pub async fn discover(system: &dyn System, url: &str) -> Result<Discovery, String> {
     let (origin, path) = parts(url)?;
     let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
@@ -102,7 +102,7 @@ pub async fn discover(system: &dyn System, url: &str) -> Result<Discovery, Strin
     let texts = |value: &Json| -> Vec<String> {
         value.as_array().into_iter().flatten().filter_map(Json::as_str).map(str::to_owned).collect()
     };
-    // A resource that is not a prefix of the address would get a token that is not meant for it.
+    // If the resource is not a prefix of the URL, the token would be for a different server.
     let named = resource["resource"].as_str().unwrap_or(url);
     if !url.starts_with(named.trim_end_matches('/')) {
         return Err(format!("the metadata of the server are for another resource: {named}"));
@@ -152,7 +152,7 @@ impl Discovery {
         self.server[key].as_str().ok_or_else(|| format!("the authorization server has no `{key}`"))
     }
 
-    /// Whether a sign-in on another device is possible.
+    /// Returns whether a sign-in on another device is possible.
     pub fn has_device_flow(&self) -> bool {
         self.server["device_authorization_endpoint"].is_string()
     }
@@ -186,7 +186,7 @@ impl Discovery {
     /// Begins a sign-in in the user's browser.
     ///
     /// # Errors
-    /// The authorization server has no page for it.
+    /// The authorization server does not support it.
     pub fn authorize(
         &self,
         system: &dyn System,
@@ -219,7 +219,7 @@ impl Discovery {
         Ok(Authorization { url, state, verifier, redirect: redirect.to_owned() })
     }
 
-    /// Exchanges the code of a sign-in for tokens. Returns the content of the file that holds them.
+    /// Exchanges the code of a sign-in for tokens. Returns the content of the file that stores them.
     ///
     /// # Errors
     /// The authorization server rejects the code.
@@ -240,10 +240,10 @@ impl Discovery {
         self.tokens(system, client, &reply)
     }
 
-    /// Signs in on another device: `show` receives the address and the code for the user.
+    /// Signs in on another device: `show` receives the URL and the code for the user.
     ///
     /// # Errors
-    /// The authorization server rejects the sign-in, or the user does.
+    /// The authorization server or the user rejects the sign-in.
     pub async fn device(
         &self,
         system: &dyn System,
@@ -305,7 +305,7 @@ impl Discovery {
 /// Exchanges the refresh token of a server for new tokens, and stores them.
 ///
 /// # Errors
-/// There is none, or the authorization server rejects it.
+/// The refresh token is missing, or the authorization server rejects it.
 pub async fn refresh(system: &dyn System, url: &str) -> Result<(), String> {
     let file = token_file(system, url).ok_or("there is no directory for tokens")?;
     let text = system.read_text(&file, MAX_FILE).map_err(|_| "the user is not signed in".to_owned())?;
@@ -322,13 +322,13 @@ pub async fn refresh(system: &dyn System, url: &str) -> Result<(), String> {
     fields.extend(field("client_secret").map(|secret| ("client_secret", secret)));
     let fresh = tokens(system, &post_form(system, place, &fields).await?)?;
     let mut stored = stored.as_object().cloned().unwrap_or_default();
-    // A server may keep the refresh token as it is.
+    // A server may reuse the refresh token.
     stored.extend(fresh.as_object().cloned().unwrap_or_default());
-    // The file keeps its permissions.
+    // This does not change the permissions of the file.
     system.replace(&file, Json::Object(stored).to_string().as_bytes()).map_err(|error| error.to_string())
 }
 
-/// The tokens of a reply.
+/// Returns the tokens in a reply.
 fn tokens(system: &dyn System, reply: &Reply) -> Result<Json, String> {
     let body = reply.json();
     let is_token = |token: &&str| !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
@@ -358,7 +358,8 @@ impl Reply {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    /// What is wrong with it. Servers may repeat secrets: only the error of the protocol is shown.
+    /// Returns the error message of a reply. Servers may repeat secrets, so only the error fields of the protocol are
+    /// included.
     fn problem(&self, what: &str) -> String {
         let body = self.json();
         let plain = |key: &str| {
@@ -403,14 +404,14 @@ async fn post_form(system: &dyn System, url: &str, fields: &[(&str, &str)]) -> R
     send(system, "POST", url, &headers, Some(form(fields))).await
 }
 
-/// A document of metadata; nothing where there is none.
+/// Returns a metadata document; `None` if the server does not provide it.
 async fn metadata(system: &dyn System, url: &str) -> Result<Option<Json>, String> {
     check_place(url)?;
     let reply = send(system, "GET", url, &[("accept", "application/json")], None).await?;
     Ok(Some(reply).filter(|reply| reply.status == 200).map(|reply| reply.json()).filter(Json::is_object))
 }
 
-/// An address for secrets is encrypted, or on this machine.
+/// Checks that a URL to which secrets are sent uses encryption, or refers to this machine.
 fn check_place(url: &str) -> Result<(), String> {
     let (origin, _) = parts(url)?;
     let host = origin.split("://").nth(1).unwrap_or_default();
@@ -425,7 +426,7 @@ fn check_place(url: &str) -> Result<(), String> {
     Err(format!("{} is not encrypted: sign-in needs https://", shown(url)))
 }
 
-/// The origin and the path of an address.
+/// Splits a URL into origin and path.
 fn parts(url: &str) -> Result<(String, String), String> {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     let rest =
@@ -444,7 +445,7 @@ fn shown(url: &str) -> String {
     harn_llm::secret::redact_url(url.split(['?', '#']).next().unwrap_or(url))
 }
 
-/// The value of an attribute of `WWW-Authenticate`.
+/// Returns the value of an attribute of `WWW-Authenticate`.
 fn attribute(challenge: &str, name: &str) -> Option<String> {
     let at = challenge.find(&format!("{name}=\""))?;
     let rest = &challenge[at + name.len() + 2..];
@@ -459,7 +460,7 @@ fn form(fields: &[(&str, &str)]) -> String {
     fields.iter().map(|(key, value)| format!("{key}={}", encoded(value))).collect::<Vec<_>>().join("&")
 }
 
-/// The fields of a query.
+/// Returns the fields of a query string.
 pub fn query_fields(query: &str) -> Vec<(String, String)> {
     let decoded = |text: &str| {
         let text = text.replace('+', " ");

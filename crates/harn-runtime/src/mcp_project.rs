@@ -1,4 +1,5 @@
-//! The servers of tools that the manifest of a project names with `[[mcp]]`. One runs while somebody needs it, for all who do.
+//! MCP servers that the manifest of a project configures with `[[mcp]]`. A server runs while it is in use, and is
+//! shared by all its users.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,19 +19,19 @@ use crate::convert::{from_json, thrown, to_json, told};
 use crate::mcp::Client;
 use crate::mcp_callbacks::Callbacks;
 
-/// The variable that tells a program that it runs as a server that started with another one: as a program of the same project it
-/// would start the project's servers again, itself among them.
+/// Set for servers that were started by a program: a program of the same project would otherwise start the project's
+/// servers again, including itself.
 const OF_SERVER: &str = "HARN_MCP_SERVER";
 
-/// The largest card of a server: 1 MiB.
+/// Maximum size of a server card: 1 MiB.
 const MAX_CARD: u64 = 1 << 20;
 
-/// See the module.
+/// The project's servers of a program.
 #[derive(Default)]
 pub(crate) struct ProjectServers {
-    /// The folder of the project.
+    /// The directory of the project.
     root: RefCell<Option<PathBuf>>,
-    /// Servers that the client of a session names. Their tools are offered to every loop of the program.
+    /// Servers that the client of a session configures. Their tools are offered to every loop of the program.
     of_client: RefCell<Vec<Server>>,
     running: RefCell<BTreeMap<String, Running>>,
     cards: RefCell<BTreeMap<String, Json>>,
@@ -38,22 +39,22 @@ pub(crate) struct ProjectServers {
 
 struct Running {
     client: Value,
-    /// How many need it.
+    /// The number of users.
     users: usize,
     /// Whether it runs as long as the program.
     stays: bool,
-    /// How long it runs on when nobody needs it.
+    /// How long it continues to run without users.
     keep_alive: Duration,
-    /// How often nobody has needed it any more.
+    /// How often the number of users has dropped to zero.
     rests: u64,
-    /// Rings when it is needed no more, or has ended.
+    /// Notifies when it has no more users, or has ended.
     bell: Rc<Notify>,
 }
 
 /// The hidden builtin that ends a server some time after its last use.
 const KEEPER: &str = "__mcp_keeper";
 
-/// Says where the project of a program is, before it runs: `folder` is that of the program.
+/// Sets the project of a program before it runs: `folder` is the program's directory.
 pub fn install_servers(vm: &Rc<Vm>, folder: &Path) {
     let system = vm.system().clone();
     let place = harn_template::absolute_folder(folder, &*system);
@@ -61,20 +62,20 @@ pub fn install_servers(vm: &Rc<Vm>, folder: &Path) {
     *vm.extension::<ProjectServers>().root.borrow_mut() = root;
 }
 
-/// The names of the servers that the manifest of a project names.
+/// Returns the names of the servers in the manifest of a project.
 ///
 /// # Errors
-/// What is wrong with the manifest.
+/// Describes an error in the manifest.
 pub fn project_servers(vm: &Rc<Vm>, folder: &Path) -> std::result::Result<Vec<String>, String> {
     install_servers(vm, folder);
     let named = vm.extension::<ProjectServers>().named(vm)?;
     Ok(named.into_iter().map(|known| known.server.name).collect())
 }
 
-/// A server over HTTP that the manifest of a project names: its address, and what a sign-in needs.
+/// Returns an HTTP server in the manifest of a project: its URL, and the data for a sign-in.
 ///
 /// # Errors
-/// What is wrong with the manifest; the server is not there, or is a program.
+/// The manifest is invalid; the server does not exist, or is a program.
 pub fn project_http_server(
     vm: &Rc<Vm>,
     folder: &Path,
@@ -91,18 +92,18 @@ pub fn project_http_server(
     }
 }
 
-/// Checks the MCP servers that the client of a session names: a JSON list of entries of `mcp_servers`.
+/// Checks the MCP servers that the client of a session configures: a JSON list of entries of `mcp_servers`.
 ///
 /// # Errors
-/// What is wrong with them.
+/// Describes an invalid entry.
 pub fn check_client_servers(list: &str) -> std::result::Result<(), String> {
     client_servers(list).map(|_| ())
 }
 
-/// Adds the servers that the client of a session names. Each starts with the first loop.
+/// Adds the servers that the client of a session configures. Each starts with the first loop.
 ///
 /// # Errors
-/// What is wrong with them.
+/// Describes an invalid entry.
 pub fn add_client_servers(vm: &Rc<Vm>, list: &str) -> std::result::Result<(), String> {
     *vm.extension::<ProjectServers>().of_client.borrow_mut() = client_servers(list)?;
     Ok(())
@@ -114,8 +115,8 @@ fn client_servers(list: &str) -> std::result::Result<Vec<Server>, String> {
     mcp::servers(Some(&list)).map_err(|error| error.0.trim_start_matches("agent_loop: ").to_owned())
 }
 
-/// Starts the servers of the project that are not `lazy`, which run as long as the program. What goes wrong is told on standard
-/// error: whoever needs a server tries again, and gets the error.
+/// Starts the servers of the project that are not `lazy`, which run as long as the program. Errors are printed on
+/// standard error: each use of a server tries again, and receives the error.
 pub async fn start_servers(vm: &Rc<Vm>) {
     let servers = vm.extension::<ProjectServers>();
     if vm.system().env(OF_SERVER).is_some() {
@@ -128,7 +129,7 @@ pub async fn start_servers(vm: &Rc<Vm>) {
     };
     for known in all.into_iter().filter(|known| !known.lazy) {
         let name = known.server.name;
-        // A text with `${` in it would be a program of its own.
+        // Escaped, because `${` would start an interpolation.
         let named = Json::from(name.as_str()).to_string().replace('$', "\\$");
         let text = format!("mcp_ensure_active({named})\n");
         let source = harn_vm::Source { name: "harn.toml".to_owned(), text, dir: PathBuf::new() };
@@ -148,7 +149,7 @@ impl ProjectServers {
         cx.vm().extension::<ProjectServers>()
     }
 
-    /// What the manifest names.
+    /// Returns the servers in the manifest.
     fn named(&self, vm: &Vm) -> std::result::Result<Vec<OfProject>, String> {
         let Some(root) = self.root.borrow().clone() else { return Ok(Vec::new()) };
         let path = root.join("harn.toml");
@@ -171,7 +172,7 @@ impl ProjectServers {
             if out.iter().any(|known| known.server.name == *name) {
                 return Err(wrong(&format!("two [[mcp]] tables are named `{name}`")));
             }
-            // Paths are those of the project, wherever its programs run.
+            // Paths are relative to the project, wherever its programs run.
             if let Reach::Program(program) = &mut named.server.reach {
                 let folder = program.cwd.take().map_or_else(|| root.clone(), |folder| root.join(folder));
                 program.cwd = Some(folder.display().to_string());
@@ -197,7 +198,7 @@ impl ProjectServers {
         let mut running = self.running.borrow_mut();
         let found = running.get_mut(name)?;
         if found.client.downcast::<Client>().is_none_or(Client::is_left) {
-            // Somebody has ended it.
+            // The connection was closed elsewhere.
             found.bell.notify_one();
             running.remove(name);
             return None;
@@ -206,11 +207,11 @@ impl ProjectServers {
         Some(found.client.clone())
     }
 
-    /// The client of a server, which is started when it does not run. Whoever asks gives it back with [`ProjectServers::release`].
-    /// Nothing when the manifest does not name it.
+    /// Returns the client of a server, and starts the server if it does not run. The caller must call
+    /// [`ProjectServers::release`] after use. `None` if the manifest does not configure the server.
     ///
     /// # Errors
-    /// The manifest is wrong, or the server cannot be started.
+    /// The manifest is invalid, or the server cannot be started.
     pub(crate) async fn hold(&self, cx: &Cx, function: &str, name: &str) -> Result<Option<Value>> {
         if let Some(client) = self.running(name) {
             return Ok(Some(client));
@@ -218,7 +219,7 @@ impl ProjectServers {
         let Some(named) = self.known(cx, name)? else { return Ok(None) };
         let callbacks = Rc::new(Callbacks::with_roots(named.server.roots.as_ref()));
         let client = Value::foreign(Client::connect(cx, function, &named.server, &callbacks).await?);
-        // Another task may have been faster; then its server is the one.
+        // Another task may have started the server first, in which case its server is used.
         if let Some(client) = self.running(name) {
             return Ok(Some(client));
         }
@@ -233,14 +234,14 @@ impl ProjectServers {
         let rests = !running.keep_alive.is_zero();
         self.running.borrow_mut().insert(name.to_owned(), running);
         if rests && let Some(keeper) = cx.vm().builtin(KEEPER) {
-            // It belongs to the program: who asked first may be gone long before.
+            // The task belongs to the program, because the first user may end long before.
             cx.spawn_for(&cx.task().root_of(), &keeper.value(), vec![Value::str(name)]).detach();
         }
         Ok(Some(client))
     }
 
-    /// The tools of the servers that the client of a session names, as entries of a registry. A server that does not start is
-    /// reported once.
+    /// Returns the tools of the servers that the client of a session configures, as entries of a registry. A server
+    /// that does not start is reported once.
     ///
     /// # Errors
     /// The running task is interrupted.
@@ -276,14 +277,14 @@ impl ProjectServers {
         Ok(all)
     }
 
-    /// The server runs as long as the program, whoever gives it back.
+    /// Lets the server run as long as the program, independently of its users.
     fn let_stay(&self, name: &str) {
         if let Some(found) = self.running.borrow_mut().get_mut(name) {
             (found.stays, found.users) = (true, 0);
         }
     }
 
-    /// Waits until a server was needed no more for its time, and ends it. Nothing to wait for is left when it has ended before.
+    /// Ends a server once it has had no users for its keep-alive time. Returns early if the server ends before.
     ///
     /// # Errors
     /// The running task is interrupted.
@@ -317,7 +318,7 @@ impl ProjectServers {
         }
     }
 
-    /// Needs a server no more; one that nobody needs ends.
+    /// Releases a server; without users, it ends.
     pub(crate) fn release(&self, cx: &Cx, name: &str) {
         let ends = {
             let mut running = self.running.borrow_mut();
@@ -334,7 +335,7 @@ impl ProjectServers {
         }
     }
 
-    /// The names of the servers that the manifest names.
+    /// Returns the names of all configured servers.
     pub(crate) fn names(&self, cx: &Cx) -> Result<Vec<String>> {
         let named = self.named(cx.vm()).map_err(thrown)?;
         let of_client = self.of_client.borrow();
@@ -342,7 +343,7 @@ impl ProjectServers {
         Ok(all.map(|server| server.name.clone()).collect())
     }
 
-    /// What the manifest names: `{name, active, references}`.
+    /// Returns the servers in the manifest: `{name, active, references}`.
     pub(crate) fn status(&self, cx: &Cx) -> Result<Value> {
         let named = self.named(cx.vm()).map_err(thrown)?;
         let running = self.running.borrow();
@@ -354,10 +355,10 @@ impl ProjectServers {
         Ok(from_json(&named.iter().map(of).collect()))
     }
 
-    /// The card of a server: JSON that says what it is, from an address or a file. Each is read once.
+    /// Returns the card of a server, a JSON description, from a URL or a file. Each is read once.
     ///
     /// # Errors
-    /// It cannot be read, or is not valid JSON.
+    /// The card cannot be read, or is not valid JSON.
     pub(crate) async fn card(&self, cx: &Cx, wanted: &str) -> Result<Value> {
         let wrong = |why: String| thrown(format!("mcp_server_card: {why}"));
         let is_place = |text: &str| text.contains(['/', '\\']) || text.ends_with(".json");
@@ -396,7 +397,7 @@ impl ProjectServers {
     }
 }
 
-/// The servers of the project that a loop holds: for its skills, and for tools that name one. They are given back with it.
+/// The project's servers that a loop uses: for its skills, and for tools that name one. They are released with it.
 pub(crate) struct Held {
     cx: Cx,
     servers: Rc<ProjectServers>,
@@ -408,10 +409,10 @@ impl Held {
         Held { cx: cx.clone(), servers: ProjectServers::of(cx), names: RefCell::default() }
     }
 
-    /// Holds a server for a skill; what went wrong.
+    /// Acquires a server for a skill; returns the error of the server.
     ///
     /// # Errors
-    /// What is no failure of the server: a limit of the loop, or its end.
+    /// Errors that are unrelated to the server: a limit of the loop, or its end.
     pub(crate) async fn bind(&self, cx: &Cx, name: &str) -> Result<Option<String>> {
         match self.servers.hold(cx, "agent_loop", name).await {
             Ok(Some(_)) => {
@@ -424,7 +425,7 @@ impl Held {
         }
     }
 
-    /// A skill needs a server no more.
+    /// Releases a server that a skill used.
     pub(crate) fn unbind(&self, name: &str) {
         let mut names = self.names.borrow_mut();
         if let Some(at) = names.iter().position(|held| held == name) {
@@ -433,10 +434,11 @@ impl Held {
         }
     }
 
-    /// The client of a server that a tool names, from the first call on; nothing when the manifest does not name it.
+    /// Returns the client of a server that a tool names, starting with its first call; `None` if the manifest does not
+    /// configure it.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The server cannot be started.
     pub(crate) async fn client(&self, cx: &Cx, name: &str) -> Result<Option<Value>> {
         let client = self.servers.hold(cx, "agent_loop", name).await?;
         if client.is_some() {
@@ -456,7 +458,7 @@ impl Drop for Held {
     }
 }
 
-/// What is said of a server that the manifest does not name.
+/// Returns the error message for a server that the manifest does not configure.
 pub(crate) fn unknown(name: &str) -> String {
     format!("mcp: no server named '{name}' is registered (check harn.toml)")
 }

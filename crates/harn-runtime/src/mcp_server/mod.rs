@@ -1,5 +1,5 @@
-//! A program as a server of the Model Context Protocol: `offer.rs` is what it offers, `template.rs` takes addresses apart; here
-//! requests are answered. Messages, streams and processes are the business of whoever serves.
+//! A program as a Model Context Protocol server: `offer.rs` contains what it offers, `template.rs` parses URIs; this
+//! module answers requests. The host handles messages, streams and processes.
 //!
 //! Method names and shapes are those of the protocol's revision 2025-11-25.
 
@@ -18,26 +18,26 @@ use crate::convert::{from_json, told};
 use crate::driver::report_bug;
 use crate::exported::{self, CALL, Tool};
 
-/// Revisions of the protocol that are spoken, the newest first.
+/// Supported revisions of the protocol, newest first.
 pub const MCP_REVISIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
-/// Nobody knows the method.
+/// The method is unknown.
 const METHOD_NOT_FOUND: i64 = -32601;
-/// The parameters are wrong.
+/// The parameters are invalid.
 const INVALID_PARAMS: i64 = -32602;
 /// The program failed.
 const INTERNAL_ERROR: i64 = -32603;
-/// There is no such resource.
+/// The resource does not exist.
 const NO_RESOURCE: i64 = -32002;
 
-/// Why a request has no result: the error of a JSON-RPC answer.
+/// The error of a request: the error object of a JSON-RPC reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct McpProblem {
     /// Its code.
     pub code: i64,
-    /// What people are told.
+    /// The user-facing message.
     pub message: String,
-    /// The exit code with which the program ended in the middle of it.
+    /// The exit code, if the program ended during the request.
     pub exit: Option<i32>,
 }
 
@@ -57,7 +57,7 @@ impl McpProblem {
 
 type Answer = std::result::Result<Json, McpProblem>;
 
-/// A program that was begun, and what it offers.
+/// A running program, and what it offers.
 pub struct McpServer {
     instance: Instance,
     name: String,
@@ -65,16 +65,16 @@ pub struct McpServer {
 }
 
 impl McpServer {
-    /// A server called `name` of a program that has run.
+    /// Creates a server called `name` for a program that has run.
     pub fn new(instance: Instance, name: &str) -> McpServer {
         McpServer { instance, name: name.to_owned(), offered: Vec::new() }
     }
 
-    /// Offers what the program registered; when it registered nothing, the functions and tools that it exports. `functions` are
-    /// those functions with what is said of them.
+    /// Offers what the program registered, or else the functions and tools that it exports. `functions` contains those
+    /// functions with their descriptions.
     ///
     /// # Errors
-    /// An exported tool is none; the program offers nothing.
+    /// An exported tool is invalid, or the program offers nothing.
     pub fn offer(&mut self, functions: &[(ExportedFunction, String)]) -> Result<()> {
         if self.is_empty() {
             self.offered = exported::functions(&self.instance, functions)?;
@@ -99,7 +99,7 @@ impl McpServer {
         Ok(())
     }
 
-    /// The program.
+    /// Returns the program.
     pub fn instance(&self) -> &Instance {
         &self.instance
     }
@@ -122,10 +122,10 @@ impl McpServer {
         self.offered.iter().cloned().chain(registered).collect()
     }
 
-    /// Answers a request. Dropping the future ends what it has begun.
+    /// Answers a request. Dropping the future cancels the work that it has started.
     ///
     /// # Errors
-    /// The error of the answer.
+    /// The error of the reply.
     pub async fn answer(&self, method: &str, params: &Json) -> Answer {
         if !params.is_object() && !params.is_null() {
             return Err(McpProblem::new(INVALID_PARAMS, format!("{method}: `params` must be an object")));
@@ -305,7 +305,7 @@ impl McpServer {
         Ok(answer)
     }
 
-    /// Calls a function of the program. Who runs the server hears of what fails.
+    /// Calls a function of the program. Failures are also reported to the user who runs the server.
     async fn run(&self, f: &Value, args: Vec<Value>) -> std::result::Result<Value, Ended> {
         let error = match exported::call(&self.instance, f, args).await {
             Ok(value) => return Ok(value),
@@ -325,7 +325,7 @@ impl McpServer {
     }
 }
 
-/// A result as text: data is JSON, which clients and models read everywhere.
+/// Converts a result to a string: data becomes JSON, which all clients and models can read.
 fn shown(value: &Value) -> String {
     let is_data = value.as_list().is_some() || value.to_dict().is_some();
     match harn_value::json::to_data(value) {
@@ -334,9 +334,9 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Why a function of the program gave nothing.
+/// Why a function of the program has no result.
 enum Ended {
-    /// It threw this.
+    /// It threw this error.
     Failed(String),
     /// The program ends.
     Over(McpProblem),
@@ -356,7 +356,7 @@ fn given(method: &str, params: &Json, key: &str) -> std::result::Result<String, 
     text.ok_or_else(|| McpProblem::new(INVALID_PARAMS, format!("{method}: `{key}` is required")))
 }
 
-/// What a handler of a prompt gave, as messages.
+/// Converts the result of a prompt's handler to messages.
 fn messages_of(value: &Value) -> std::result::Result<Vec<Json>, String> {
     let message = |role: &str, text: &str| json!({"role": role, "content": {"type": "text", "text": text}});
     if let Some(text) = value.as_str() {

@@ -1,4 +1,4 @@
-//! What a program offers to clients: tools, resources, templates of resources, prompts.
+//! What a program offers to clients: tools, resources, resource templates, prompts.
 
 use std::cell::RefCell;
 
@@ -12,7 +12,7 @@ use super::template::UriTemplate;
 use crate::convert::{entry, text, thrown};
 use crate::exported::Tool;
 
-/// What was registered, each kind by name or address.
+/// All registrations, each kind by name or URI.
 #[derive(Default)]
 pub(crate) struct Offers {
     pub(super) tools: RefCell<Vec<Tool>>,
@@ -21,7 +21,7 @@ pub(crate) struct Offers {
     pub(super) prompts: RefCell<Vec<Prompt>>,
 }
 
-/// A text with an address.
+/// A document with a URI.
 #[derive(Clone)]
 pub(super) struct Resource {
     pub(super) uri: String,
@@ -30,7 +30,7 @@ pub(super) struct Resource {
     pub(super) shown: Json,
 }
 
-/// Where the text of a resource comes from.
+/// The source of a resource's content.
 #[derive(Clone)]
 pub(super) enum Content {
     Text(String),
@@ -38,7 +38,7 @@ pub(super) enum Content {
     Handler(Value),
 }
 
-/// Texts with addresses of one form, made when they are read.
+/// Resources whose URIs match a template, created when they are read.
 #[derive(Clone)]
 pub(super) struct Template {
     pub(super) pattern: UriTemplate,
@@ -52,14 +52,14 @@ pub(super) struct Template {
 pub(super) struct Prompt {
     pub(super) name: String,
     pub(super) handler: Value,
-    /// Arguments that must be given.
+    /// Required arguments.
     pub(super) required: Vec<String>,
     /// All arguments.
     pub(super) arguments: Vec<String>,
     pub(super) shown: Json,
 }
 
-/// Puts `new` in the place of what has the same key, or behind the others.
+/// Replaces the item with the same key by `new`, or appends it.
 fn put<T>(list: &RefCell<Vec<T>>, new: T, same: impl Fn(&T, &T) -> bool) {
     let mut list = list.borrow_mut();
     match list.iter_mut().find(|known| same(known, &new)) {
@@ -69,10 +69,10 @@ fn put<T>(list: &RefCell<Vec<T>>, new: T, same: impl Fn(&T, &T) -> bool) {
 }
 
 impl Offers {
-    /// Offers the tools of a registry; `function` is what the program calls for it.
+    /// Offers the tools of a registry; `function` is the function that the program called.
     ///
     /// # Errors
-    /// It is none, or a tool has no handler.
+    /// The value is not a registry, or a tool has no handler.
     pub(crate) fn add_tools(&self, function: &str, given: &Value) -> Result<()> {
         let is_registry = text(&entry(given, "_type")).as_deref() == Some("tool_registry");
         if !is_registry {
@@ -97,10 +97,10 @@ impl Offers {
         Ok(())
     }
 
-    /// Offers a text.
+    /// Offers a resource.
     ///
     /// # Errors
-    /// A key is missing or wrong.
+    /// A key is missing or invalid.
     pub(crate) fn add_resource(&self, given: &Value) -> Result<()> {
         let config = Config::read(
             "mcp_resource",
@@ -122,10 +122,10 @@ impl Offers {
         Ok(())
     }
 
-    /// Offers texts with addresses of a form.
+    /// Offers resources whose URIs match a template.
     ///
     /// # Errors
-    /// A key is missing or wrong.
+    /// A key is missing or invalid.
     pub(crate) fn add_template(&self, given: &Value) -> Result<()> {
         let config = Config::read(
             "mcp_resource_template",
@@ -147,7 +147,7 @@ impl Offers {
     /// Offers messages for a conversation.
     ///
     /// # Errors
-    /// A key is missing or wrong.
+    /// A key is missing or invalid.
     pub(crate) fn add_prompt(&self, given: &Value) -> Result<()> {
         let config = Config::read(
             "mcp_prompt",
@@ -197,7 +197,7 @@ impl Offers {
     }
 }
 
-/// A dict that is looked at key by key.
+/// A dict that is read key by key.
 struct Config<'a> {
     function: &'static str,
     given: &'a Value,
@@ -230,7 +230,7 @@ impl<'a> Config<'a> {
         read.map(Some).ok_or_else(wrong)
     }
 
-    /// A text that may be empty.
+    /// Reads a required string, which may be empty.
     fn required_text(&self, key: &str) -> Result<String> {
         let missing = || thrown(format!("{}: '{key}' is required", self.function));
         self.optional(key)?.ok_or_else(missing)
@@ -253,7 +253,7 @@ impl<'a> Config<'a> {
         Err(thrown(format!("{}: 'handler' closure is required", self.function)))
     }
 
-    /// What lists show: these entries, and `title`, `description` and `mime_type` where they are given.
+    /// Returns the entry in lists: `first`, and `title`, `description` and `mime_type` if they are set.
     fn shown(&self, first: &[(&str, Json)]) -> Result<Json> {
         let mut shown: Map<String, Json> =
             first.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();

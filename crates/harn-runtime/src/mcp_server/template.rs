@@ -1,4 +1,4 @@
-//! Addresses with places for values, as `note://{folder}/{id}`: the first level of RFC 6570, and `{+name}` of its second.
+//! URI templates such as `note://{folder}/{id}`: level 1 of RFC 6570, and `{+name}` of level 2.
 
 use harn_value::{Dict, Value};
 use percent_encoding::percent_decode_str;
@@ -8,19 +8,19 @@ enum Part {
     Text(String),
     /// A value up to the next `/`, `?` or `#`.
     Name(String),
-    /// A value that may have those signs.
+    /// A value that may contain those characters.
     Path(String),
 }
 
-/// An address with places for values.
+/// A URI template.
 #[derive(Debug, Clone)]
 pub(super) struct UriTemplate(Vec<Part>);
 
 impl UriTemplate {
-    /// Reads a template.
+    /// Parses a template.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Describes a syntax error.
     pub(super) fn parse(text: &str) -> Result<UriTemplate, String> {
         let mut parts = Vec::new();
         let mut names: Vec<&str> = Vec::new();
@@ -56,7 +56,7 @@ impl UriTemplate {
         Ok(UriTemplate(parts))
     }
 
-    /// The values in an address of this form.
+    /// Returns the values in a URI that matches the template.
     pub(super) fn values(&self, uri: &str) -> Option<Dict> {
         let mut out = Dict::new();
         let mut rest = uri;
@@ -105,7 +105,7 @@ mod tests {
         for wrong in ["note://", "note://a/b", "other://7", "note://7#x"] {
             assert_eq!(values("note://{id}", wrong), None, "{wrong}");
         }
-        // What is no UTF-8 is no value.
+        // Values must be valid UTF-8.
         assert_eq!(values("note://{id}", "note://%ff"), None);
     }
 
