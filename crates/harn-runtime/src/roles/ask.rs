@@ -1,7 +1,7 @@
-//! Questions to people: whether one has to be asked, and the wait for the answer.
+//! Approval questions: whether to ask, and the wait for the answer.
 //!
-//! Where references and approvals outlive the process, a request does, too: the same call of the same agent in the same thread
-//! asks with the same id again, and takes the answer that was given meanwhile.
+//! If references and approvals outlive the process, a request does, too: when the same agent makes the same call in the
+//! same thread again, it reuses the id and takes an answer that was given meanwhile.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -20,11 +20,11 @@ use crate::roles::run::Turn;
 use crate::roles::runtime::RoleRuntime;
 use crate::roles::shelf::key;
 
-/// Returns whether the user has to be asked. Only a predicate that returns `false` skips the question: an error or
-/// another type asks.
+/// Returns whether the user must be asked. Only a predicate that returns `false` skips the question: errors and values
+/// of other types do not.
 ///
 /// # Errors
-/// Only what ends the program or the run.
+/// Only errors that end the program or the run.
 pub(crate) async fn must_ask(at: &At, rule: &Approval, subject: Value, context: Value) -> Result<bool> {
     let id = match rule {
         Approval::Never => return Ok(false),
@@ -44,26 +44,26 @@ pub(crate) async fn must_ask(at: &At, rule: &Approval, subject: Value, context: 
     Ok(true)
 }
 
-/// What is asked.
+/// A question to a human.
 pub(crate) struct Question<'a> {
     /// `tool` or `plan`.
     pub(crate) kind: &'a str,
     /// The tool, or the id of the plan.
     pub(crate) target: &'a str,
-    /// Its arguments, or the plan.
+    /// The arguments of the tool, or the plan.
     pub(crate) payload: Json,
-    /// The call that waits.
+    /// The id of the waiting call.
     pub(crate) call: &'a str,
-    /// Views of what a plan refers to.
+    /// Glimpses of the references in a plan.
     pub(crate) glimpse: Option<Json>,
-    /// Told right behind the request.
+    /// An event that is sent immediately after the request.
     pub(crate) then: Option<Json>,
 }
 
 /// Asks, and waits for the answer.
 ///
 /// # Errors
-/// The run is over before there is one; the store fails.
+/// The run ends before an answer; the store fails.
 pub(crate) async fn ask(at: &At, turn: &Rc<Turn>, question: Question<'_>) -> Result<Decision> {
     let runtime = &turn.run.runtime;
     let mut data = json!({
@@ -98,7 +98,7 @@ pub(crate) async fn ask(at: &At, turn: &Rc<Turn>, question: Question<'_>) -> Res
         } else if let Some(decision) =
             runtime.kv.get(at, &id_key(runtime, &id)).await?.as_ref().and_then(stored_decision)
         {
-            // Another process answered, or this one between the two looks: the stored answer is the one that counts.
+            // Another process has answered, or this one since the last check: the stored answer takes precedence.
             runtime.approvals.borrow_mut().answer(&id, decision).ok();
         } else {
             tokio::select! {
@@ -117,10 +117,10 @@ pub(crate) async fn ask(at: &At, turn: &Rc<Turn>, question: Question<'_>) -> Res
     Ok(decision)
 }
 
-/// How often a waiting run looks for an answer that another process stored.
+/// Interval at which a waiting run checks for answers that another process stored.
 const POLL: Duration = Duration::from_millis(250);
 
-/// The decision of a stored answer; `None` for a request without one.
+/// Returns the decision of a stored answer; `None` for a request without an answer.
 fn stored_decision(state: &Json) -> Option<Decision> {
     if state["state"] != "answered" {
         return None;
@@ -136,7 +136,8 @@ fn id_key(runtime: &RoleRuntime, id: &str) -> String {
     key(&["approval", runtime.tenant(), id])
 }
 
-/// The id of a question, the one of an earlier process if it asked the same, and the answer if there is one.
+/// Returns the id of a question (that of an earlier process if it asked the same question), and the answer if it
+/// exists.
 async fn recall(at: &At, runtime: &RoleRuntime, same: &str) -> Result<(String, Option<Decision>)> {
     let fresh = new_id(at.cx.vm());
     if !runtime.kv.is_durable() {
@@ -150,7 +151,7 @@ async fn recall(at: &At, runtime: &RoleRuntime, same: &str) -> Result<(String, O
         })
         .await?;
     if runtime.approvals.borrow_mut().is_pending(&id) {
-        // Another call of this process asks the same now: each has a question of its own.
+        // Another call of this process is asking the same question, so this one needs a separate id.
         id = fresh;
     }
     let state = runtime
@@ -164,10 +165,10 @@ async fn recall(at: &At, runtime: &RoleRuntime, same: &str) -> Result<(String, O
     Ok((id, stored_decision(&state)))
 }
 
-/// `respond_to_approval`.
+/// Implements `respond_to_approval`.
 ///
 /// # Errors
-/// There is no such request, it was answered, or the answer is none.
+/// The request is unknown or already answered, or the answer is invalid.
 pub(crate) async fn respond(
     at: &At,
     runtime: &RoleRuntime,
@@ -187,7 +188,7 @@ pub(crate) async fn respond(
         return Err(resolved()).or_throw();
     }
     if runtime.kv.is_durable() {
-        // Several processes may answer: the store takes the first answer.
+        // Several processes may answer, so the store accepts only the first answer.
         let state = json!({"state": "answered", "outcome": decision.outcome.as_str(),
                            "feedback": decision.feedback, "partial": decision.partial});
         let change = |found: Option<Json>| match found.as_ref().and_then(|state| state["state"].as_str()) {

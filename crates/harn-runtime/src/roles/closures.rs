@@ -1,5 +1,5 @@
-//! What the program brings to a runtime. It travels as a value, so that each task gets copies of what closures capture, as
-//! everywhere in the language.
+//! The closures that the program passes to a runtime. They are passed as a value, so that each task receives copies of
+//! captured variables, as everywhere in the language.
 
 use harn_value::Value;
 use harn_vm::closure::{Closure, is_callable};
@@ -7,7 +7,7 @@ use harn_vm::{Cx, Result};
 
 use crate::convert::{entry, partial};
 
-/// A task and the closures that it sees.
+/// A task and the closures that it can use.
 #[derive(Clone)]
 pub(crate) struct At {
     /// The task.
@@ -17,15 +17,15 @@ pub(crate) struct At {
 }
 
 impl At {
-    /// The closure of a name in a group; nil when there is none.
+    /// Returns a closure of a group by name; nil if it does not exist.
     pub(crate) fn closure(&self, group: &str, name: &str) -> Value {
         entry(&entry(&self.closures, group), name)
     }
 
-    /// Calls a closure with as many of the arguments as it takes.
+    /// Calls a closure with as many of the arguments as it accepts.
     ///
     /// # Errors
-    /// What it throws.
+    /// The error that it throws.
     pub(crate) async fn call(&self, closure: &Value, mut args: Vec<Value>) -> Result<Value> {
         if let Some(closure) = Closure::of(closure)
             && !closure.proto.rest
@@ -35,16 +35,16 @@ impl At {
         self.cx.call(closure, args).await
     }
 
-    /// A hidden builtin with its first arguments, as a function.
+    /// Returns a hidden builtin with its first arguments bound, as a function.
     ///
     /// # Errors
-    /// No builtin has that name.
+    /// The builtin does not exist.
     pub(crate) fn partial(&self, name: &str, args: Vec<Value>) -> Result<Value> {
         partial(&self.cx, name, args)
     }
 }
 
-/// The names of the closures in a dict.
+/// Returns the names of the closures in a dict.
 pub(crate) fn callable_names(dict: &Value) -> Vec<String> {
     let dict = dict.to_dict();
     let each = dict.iter().flat_map(|dict| dict.iter());

@@ -1,4 +1,5 @@
-//! `create_runtime`: reads the spec and what the program brings, and checks that nothing is missing before anything runs.
+//! Implements `create_runtime`: reads the spec and the dependencies, and checks that they are complete before anything
+//! runs.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -28,10 +29,10 @@ fn wrong(what: &str, expected: &str, got: &Value) -> harn_vm::Error {
     thrown(format!("create_runtime: {what} must be {expected}, got {}", got.type_name()))
 }
 
-/// Makes a runtime and gives its handle.
+/// Creates a runtime and returns its handle.
 ///
 /// # Errors
-/// What does not fit.
+/// The spec or a dependency is invalid.
 pub(crate) fn create(cx: &Cx, given: &Value, deps: &Value) -> Result<Value> {
     check_deps(deps)?;
     let mut spec = read_spec(given)?;
@@ -57,7 +58,7 @@ pub(crate) fn create(cx: &Cx, given: &Value, deps: &Value) -> Result<Value> {
     let names = |group: &str| callable_names(&entry(&closures, group)).into_iter().collect::<BTreeSet<_>>();
     let (handlers, predicates, catalog) = (names("handlers"), names("predicates"), names("catalog"));
     let llm = llm_of(cx);
-    // Without a use for it nobody is asked which provider a model has: an unknown one is told of by the call that meets it.
+    // The provider of a model is only determined if it is needed; a call with an unknown model reports it.
     let by_provider = own.to_dict().is_some() || !spec.providers.is_empty();
     let provider_of = |model: &ModelSpec| {
         let inferred = || {
@@ -110,7 +111,7 @@ pub(crate) fn create(cx: &Cx, given: &Value, deps: &Value) -> Result<Value> {
     handle(cx, runtime, closures)
 }
 
-/// The handle: a dict of functions.
+/// Creates the handle: a dict of functions.
 fn handle(cx: &Cx, runtime: Rc<RoleRuntime>, closures: Value) -> Result<Value> {
     let mut handle = Dict::new();
     handle.insert("resource_id", runtime.tenant());
@@ -197,7 +198,7 @@ fn check_deps(deps: &Value) -> Result<()> {
     Ok(())
 }
 
-/// How turns are made, and the closures for it.
+/// Returns the interpreter of turns, and its closures.
 fn interpreter(deps: &Value) -> Result<(Interpreter, Value)> {
     let given = entry(deps, "interpreter");
     let testing = entry(deps, "testing");
@@ -238,7 +239,7 @@ fn interpreter(deps: &Value) -> Result<(Interpreter, Value)> {
     }
 }
 
-/// Reads a runtime spec with the tools that came with it, or its wire form.
+/// Reads a runtime spec with its tools, or its wire form.
 fn read_spec(given: &Value) -> Result<RuntimeSpec> {
     let finished = given.as_struct().is_some_and(|instance| instance.ty.name.as_str() == "RuntimeSpec");
     if !finished {
@@ -271,7 +272,7 @@ fn tools_of(what: &str, tools: &Value) -> Result<Vec<ToolSpec>> {
     list(tools).iter().map(|tool| define_tool(&plain(tool)).or_throw()).collect()
 }
 
-/// Handlers by binding, predicates by id, glimpses by kind: what came with specs.
+/// Collects the closures of specs: handlers by binding, predicates by id, glimpses by kind.
 fn collect(spec: &Value, bindings: &Value) -> Dict {
     let (mut handlers, mut predicates, mut glimpses) = (Dict::new(), Dict::new(), Dict::new());
     let mut take = |tool: &Value, agent: Option<&str>| {
@@ -315,7 +316,7 @@ fn collect(spec: &Value, bindings: &Value) -> Dict {
     closures
 }
 
-/// Model calls with the settings that the spec lays over providers; none when it lays none.
+/// Returns model calls with the provider settings of the spec; `None` if the spec has no such settings.
 fn overlay(cx: &Cx, spec: &RuntimeSpec) -> Result<(Option<Rc<harn_llm::LlmRuntime>>, BTreeSet<String>)> {
     let mut tables = toml::Table::new();
     for (name, settings) in spec.providers.iter().filter(|(_, settings)| !settings.is_empty()) {
@@ -342,8 +343,8 @@ fn overlay(cx: &Cx, spec: &RuntimeSpec) -> Result<(Option<Rc<harn_llm::LlmRuntim
     Ok((Some(runtime_with(cx, vec![layer])), names))
 }
 
-/// The settings of a provider under the names of its table. A key that nothing reads is refused: where it was to name a secret
-/// or an address, the call would go elsewhere or with another key.
+/// Converts the settings of a provider to the names in its table. Rejects unused keys: if one is meant to name a secret
+/// or an address, the call would use a different one.
 fn table_keys(provider: &str, settings: &Map<String, Json>) -> Result<Map<String, Json>> {
     const KEY_ENV: &str = "api_key_env";
     let mut out = Map::new();
@@ -365,15 +366,15 @@ fn table_keys(provider: &str, settings: &Map<String, Json>) -> Result<Map<String
     Ok(out)
 }
 
-/// What `registrations` gives.
+/// Implements `registrations`.
 pub(crate) fn registrations(runtime: &RoleRuntime) -> Json {
     runtime.spec.registrations().iter().map(harn_agent::harness::Registration::to_json).collect()
 }
 
-/// The value of an option that must be text.
+/// Returns an option that must be a string.
 ///
 /// # Errors
-/// It is something else.
+/// The value is of another type.
 pub(crate) fn text_option(function: &str, options: &Value, key: &str) -> Result<Option<String>> {
     let value = entry(options, key);
     if value.is_nil() {

@@ -1,4 +1,4 @@
-//! How a turn is made: by a model, by a script, by the program, or not at all.
+//! Interpreters of turns: a model, a script, the program, or none.
 
 use std::rc::Rc;
 
@@ -25,10 +25,10 @@ use crate::roles::runtime::Interpreter;
 /// The hidden builtin that runs a tool of a turn.
 const TOOL: &str = "__role_tool";
 
-/// Makes a turn.
+/// Runs a turn.
 ///
 /// # Errors
-/// What ends it.
+/// The error that ends the turn.
 pub(crate) async fn interpret(at: &At, turn: &Rc<Turn>, program: ChatProgram) -> Result<()> {
     match &turn.run.runtime.interpreter {
         Interpreter::Live => live(at, turn, &program).await,
@@ -76,7 +76,7 @@ fn interrupted(at: &At, turn: &Turn) -> bool {
     turn.run.cancelled.get() || at.cx.task().is_cancelled()
 }
 
-/// Lets the program make the turn: its events are the turn's.
+/// Lets the program run the turn and forwards its events.
 async fn own(at: &At, turn: &Rc<Turn>, program: &ChatProgram) -> Result<()> {
     let mut closure = entry(&at.closures, "interpreter");
     if !is_callable(&closure) {
@@ -135,7 +135,7 @@ async fn own(at: &At, turn: &Rc<Turn>, program: &ChatProgram) -> Result<()> {
     Ok(())
 }
 
-/// Stands in the entry of a tool that checks its arguments itself.
+/// Marks the entry of a tool that checks its arguments itself.
 struct Mark;
 
 impl Foreign for Mark {
@@ -152,7 +152,7 @@ impl Foreign for Mark {
     }
 }
 
-/// Lets a model make the turn, in an agent loop whose model calls and tools are this turn's.
+/// Lets a model run the turn, in an agent loop with the model calls and tools of this turn.
 async fn live(at: &At, turn: &Rc<Turn>, program: &ChatProgram) -> Result<()> {
     let bound = turn.bound();
     let mut tools = Vec::with_capacity(bound.tools.len());
@@ -162,7 +162,7 @@ async fn live(at: &At, turn: &Rc<Turn>, program: &ChatProgram) -> Result<()> {
         entry.insert("description", spec.description.as_str());
         entry.insert("parameters", from_json(&spec.input_schema));
         entry.insert("handler", tool(at, turn, Some(&spec.name))?);
-        // Arguments are checked where the call is shown, and it wants to know its id.
+        // The tool checks arguments where it reports the call, and needs the call's id.
         entry.insert(OF_RUNTIME.0, Value::foreign(Mark));
         tools.push(Value::from(entry));
     }
@@ -195,18 +195,18 @@ async fn live(at: &At, turn: &Rc<Turn>, program: &ChatProgram) -> Result<()> {
     Ok(())
 }
 
-/// A stored message as models get it; none for an answer without text, which no model takes.
+/// Returns a stored message in the form for models; `None` for an answer without text, which models reject.
 fn sendable(message: &Json) -> Option<Json> {
     let content = &message["content"];
     let blank = content.as_str().is_some_and(|text| text.trim().is_empty());
     (!blank).then(|| json!({"role": message["role"], "content": content}))
 }
 
-/// A model call of a live turn: `llm_caller` of its loop. The system text is that of the program, with the contract for calls
-/// as text behind it where calls travel so; nothing else is added.
+/// Makes a model call of a live turn, as `llm_caller` of its loop. The system prompt is the program's prompt, followed
+/// by the tool contract if calls are made in text; nothing else is added.
 ///
 /// # Errors
-/// What a failed call throws.
+/// The error of a failed call.
 pub(crate) async fn model_call(at: &At, turn: &Rc<Turn>, given: &Value) -> Result<Value> {
     let mut options = match to_json(&entry(given, "options")) {
         Json::Object(options) => options,
@@ -249,7 +249,7 @@ pub(crate) async fn model_call(at: &At, turn: &Rc<Turn>, given: &Value) -> Resul
     if let Some(reasoning) = reasoning.filter(|text| !text.is_empty()) {
         turn.emit(at, event::reasoning(reasoning)).await?;
     }
-    // What was told while it arrived is not told again.
+    // Text that was streamed is not sent again.
     let visible = result["visible_text"].as_str().unwrap_or_default();
     if let Some(rest) = visible.strip_prefix(told.as_str()).filter(|rest| !rest.is_empty()) {
         turn.emit(at, event::text(rest)).await?;

@@ -1,4 +1,4 @@
-//! A turn with its memory: what the agent is given, and what is kept of it.
+//! A turn with memory: reads the agent's history before the turn and stores the new messages after it.
 
 use std::rc::Rc;
 
@@ -15,15 +15,15 @@ use crate::roles::runtime::RoleRuntime;
 use crate::roles::shelf::key;
 use crate::task_facts;
 
-/// Where the history of an agent in a thread is kept.
+/// Returns the key of an agent's history in a thread.
 fn memory_key(runtime: &RoleRuntime, thread: &str, agent: &str) -> String {
     key(&["memory", runtime.tenant(), thread, agent])
 }
 
-/// The program that an agent gets for a prompt.
+/// Returns the program of an agent for a prompt.
 ///
 /// # Errors
-/// It keeps its history and there is no thread; the store fails.
+/// The agent is stateful but has no thread; the store fails.
 pub(crate) async fn program(
     at: &At,
     runtime: &RoleRuntime,
@@ -43,7 +43,7 @@ pub(crate) async fn program(
             Json::Array(messages) => messages,
             other => vec![other],
         });
-        // A new prompt takes effect at once: the one of the spec is the only system message.
+        // A changed prompt takes effect immediately, because the prompt in the spec is the only system message.
         messages.extend(kept.filter(|message| message["role"] != "system"));
     }
     messages.push(json!({"role": "user", "content": prompt}));
@@ -54,7 +54,7 @@ pub(crate) async fn program(
 /// Lets the agent of a turn answer a prompt.
 ///
 /// # Errors
-/// What went wrong; nothing is kept then.
+/// The error of the turn, in which case nothing is stored.
 pub(crate) async fn invoke(at: &At, turn: &Rc<Turn>, prompt: &str) -> Result<()> {
     let runtime = &turn.run.runtime;
     let began = at.cx.vm().system().monotonic();
@@ -90,7 +90,7 @@ pub(crate) async fn invoke(at: &At, turn: &Rc<Turn>, prompt: &str) -> Result<()>
     Ok(())
 }
 
-/// What all agents of a run used.
+/// Returns the usage of all agents of a run.
 pub(crate) fn total(turn: &Turn) -> Usage {
     let mut total = Usage::default();
     turn.run.used.borrow().iter().for_each(|(_, _, usage)| total.add(*usage));

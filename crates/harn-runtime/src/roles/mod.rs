@@ -1,9 +1,9 @@
-//! Runs what [`harn_agent::roles`] decides: agents with roles, their tools, the people who are asked, and what is kept.
+//! Executes the decisions of [`harn_agent::roles`]: agents with roles, their tools, approvals, and stored data.
 //!
-//! `closures.rs` is what the program brings, `shelf.rs` where things are kept, `runtime.rs` what a handle stands for, `run.rs` a run
-//! and its events, `interpret.rs` how a turn is made, `invoke.rs` a turn with its memory, `ask.rs` the questions to people,
-//! `references.rs` and `plans.rs` their toolkits, `tools.rs` the calls of tools, `start.rs` how a run begins and ends,
-//! `create.rs` the check of everything before. Files use those named before them only.
+//! `closures.rs` defines the program's closures, `shelf.rs` the stores, `runtime.rs` the state of a handle, `run.rs` a
+//! run and its events, `interpret.rs` the interpreters of turns, `invoke.rs` a turn with memory, `ask.rs` approval
+//! questions, `references.rs` and `plans.rs` the toolkits, `tools.rs` tool calls, `start.rs` the start and end of a
+//! run, `create.rs` the validation before it. Files only use those named before them.
 
 pub(crate) mod ask;
 pub(crate) mod closures;

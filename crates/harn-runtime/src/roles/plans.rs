@@ -1,4 +1,4 @@
-//! The toolkit `plans`: drafts, and how an approved plan is carried out once.
+//! The toolkit `plans`: drafts, and the execution of an approved plan exactly once.
 
 use std::rc::Rc;
 
@@ -25,10 +25,10 @@ fn now(at: &At) -> String {
     harn_stdlib::timestamp_now(&at.cx)
 }
 
-/// Answers a call of one of the tools.
+/// Runs one of the tools.
 ///
 /// # Errors
-/// What the call is answered with as an error.
+/// The error result of the call.
 pub(crate) async fn tool(
     at: &At,
     turn: &Rc<Turn>,
@@ -66,7 +66,7 @@ async fn store(at: &At, runtime: &RoleRuntime, id: &str, args: &Json) -> Result<
                 Plan::of(id, found).and_then(|plan| plan.may_be_replaced(id)).or_throw()?;
             }
             let mut kept = stored.clone();
-            // By which spec its states are shown; no part of the plan itself.
+            // The name of the spec determines the displayed states; it is not part of the plan.
             kept["spec"] = name.into();
             Ok((kept, stored))
         })
@@ -92,7 +92,7 @@ async fn change(
         .await
 }
 
-/// The event of a change, with the words of the plan's spec beside the states.
+/// Returns the event of a change, with the labels of the states from the plan's spec.
 fn status_change(runtime: &RoleRuntime, plan: &Plan, id: &str, from: &str, to: &str) -> Json {
     let mut data = json!({"planId": id, "from": from, "to": to});
     let stored = plan.to_json();
@@ -106,7 +106,7 @@ fn status_change(runtime: &RoleRuntime, plan: &Plan, id: &str, from: &str, to: &
     event::with_data("plan-status-change", data)
 }
 
-/// The fields of a plan as they are shown.
+/// Returns the visible fields of a plan.
 fn shown(plan: &Plan) -> Json {
     let mut fields = plan.to_json();
     if let Some(map) = fields.as_object_mut() {
@@ -131,7 +131,7 @@ async fn execute(at: &At, turn: &Rc<Turn>, id: &str, call: &str, context: &Dict)
     {
         return Ok(answer);
     }
-    // Whoever writes this move carries the plan out; after a crash nobody does it again.
+    // The process that writes this transition executes the plan; after a crash it is not executed again.
     let plan = change(at, runtime, id, |plan| plan.start(&now(at))).await?;
     turn.emit(at, status_change(runtime, &plan, id, "approved", "executing")).await?;
     let done = dispatch(at, runtime, &plan, &dispatcher, context).await;
@@ -152,7 +152,7 @@ async fn execute(at: &At, turn: &Rc<Turn>, id: &str, call: &str, context: &Dict)
     }
 }
 
-/// Moves a draft on, after the question that its rule wants. Gives the result of the call where the plan is to be revised.
+/// Approves a draft, after asking if its rule requires it. Returns the result of the call if the plan must be revised.
 async fn approve(
     at: &At,
     turn: &Rc<Turn>,
@@ -196,7 +196,7 @@ async fn approve(
     }
     let seen = plan.to_json();
     let approved = change(at, runtime, id, |plan| {
-        // What was shown is what is approved.
+        // The approval is only valid for the version that was shown.
         if plan.to_json() != seen {
             return Err(PlanError::Transition {
                 expected: "the plan that was shown",
@@ -210,7 +210,7 @@ async fn approve(
     Ok(None)
 }
 
-/// The views of what a plan refers to, by kind and id; none when it refers to nothing that is there.
+/// Returns glimpses of the references in a plan, by kind and id; `None` if it has no valid references.
 async fn glimpses(at: &At, runtime: &RoleRuntime, plan: &Plan) -> Result<Option<Json>> {
     let mut out = Map::new();
     for (kind, id) in plan.references() {
@@ -226,7 +226,7 @@ async fn glimpses(at: &At, runtime: &RoleRuntime, plan: &Plan) -> Result<Option<
     Ok((!out.is_empty()).then(|| out.into()))
 }
 
-/// Resolves what the actions refer to, once each, and lets the program carry them out.
+/// Resolves the references of the actions once each, and lets the program execute the actions.
 async fn dispatch(
     at: &At,
     runtime: &RoleRuntime,

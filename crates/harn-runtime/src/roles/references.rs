@@ -1,4 +1,4 @@
-//! References: values under the hash of their content, for tools, plans and the program.
+//! References: values stored under the hash of their content, for tools, plans and the program.
 
 use harn_agent::harness::ReferenceSpec;
 use harn_agent::roles::content_id;
@@ -22,10 +22,10 @@ fn key_of(runtime: &RoleRuntime, kind: &str, id: &str) -> String {
     key(&["reference", runtime.tenant(), kind, id])
 }
 
-/// Keeps a value: `{kind, id, glimpse}`.
+/// Stores a value and returns `{kind, id, glimpse}`.
 ///
 /// # Errors
-/// No such kind, a value that does not fit, what the glimpse throws, a store that fails.
+/// The kind is unknown, the value does not match it, the glimpse throws, or the store fails.
 pub(crate) async fn create(
     at: &At,
     runtime: &RoleRuntime,
@@ -67,10 +67,10 @@ pub(crate) async fn create(
     Ok(from_json(&json!({"kind": kind, "id": id, "glimpse": glimpse})))
 }
 
-/// What is kept under a kind and an id.
+/// Returns the value with a kind and an id.
 ///
 /// # Errors
-/// No such kind; nothing, or nothing any more; a store that fails.
+/// The kind is unknown, the value is missing or expired, or the store fails.
 pub(crate) async fn find(at: &At, runtime: &RoleRuntime, kind: &str, id: &str) -> Result<Stored> {
     spec_of(runtime, kind)?;
     let stored = runtime.kv.get(at, &key_of(runtime, kind, id)).await?;
@@ -79,10 +79,10 @@ pub(crate) async fn find(at: &At, runtime: &RoleRuntime, kind: &str, id: &str) -
     stored.ok_or_else(|| ReferenceError::NotFound(kind.to_owned(), id.to_owned())).or_throw()
 }
 
-/// Kind and id of the argument of `resolve_reference`.
+/// Returns kind and id of the argument of `resolve_reference`.
 ///
 /// # Errors
-/// It is no `{kind, id}`.
+/// The argument is not `{kind, id}`.
 pub(crate) fn named(function: &str, reference: &Value) -> Result<(String, String)> {
     let part = |key: &str| entry(reference, key).as_str().map(|text| text.to_string());
     match (part("kind"), part("id")) {
@@ -91,10 +91,10 @@ pub(crate) fn named(function: &str, reference: &Value) -> Result<(String, String
     }
 }
 
-/// `resolveRef` and `glimpseRef`.
+/// Implements `resolveRef` and `glimpseRef`.
 ///
 /// # Errors
-/// Those of [`find`].
+/// As [`find`].
 pub(crate) async fn tool(at: &At, runtime: &RoleRuntime, name: &str, args: &Json) -> Result<Value> {
     let part = |key: &str| args[key].as_str().unwrap_or_default();
     let stored = find(at, runtime, part("kind"), part("id")).await?;

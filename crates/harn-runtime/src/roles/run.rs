@@ -1,4 +1,4 @@
-//! A run, the turns in it, and the events that it sends.
+//! A run, its turns, and the events that it sends.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -20,26 +20,26 @@ use crate::roles::runtime::{RoleRuntime, Trace};
 pub(crate) struct Run {
     /// The runtime.
     pub(crate) runtime: Rc<RoleRuntime>,
-    /// What is remembered of it.
+    /// The trace of the run.
     pub(crate) trace: Rc<Trace>,
     sender: Sender,
-    /// One event at a time: hooks see them in the order in which they are delivered.
+    /// Serializes events, so that hooks see them in delivery order.
     gate: Mutex<()>,
-    /// Whoever asked has gone.
+    /// Whether the caller stopped reading.
     pub(crate) cancelled: Cell<bool>,
-    /// Its last event was sent.
+    /// Whether the last event was sent.
     pub(crate) over: Cell<bool>,
-    /// What agents used, in the order in which they were done: agent, model, tokens.
+    /// Token usage of agents in the order of their completion: agent, model, tokens.
     pub(crate) used: RefCell<Vec<(String, String, Usage)>>,
-    /// When it began, and how long its agents took.
+    /// When the run began.
     pub(crate) began: Duration,
-    /// Agent and milliseconds, in the order in which they were done.
+    /// Agents and their durations in milliseconds, in the order of completion.
     pub(crate) took: RefCell<Vec<(String, u64)>>,
     calls: Cell<u64>,
 }
 
 impl Run {
-    /// A run that sends its events to `sender`.
+    /// Creates a run that sends its events to `sender`.
     pub(crate) fn new(runtime: Rc<RoleRuntime>, trace: Rc<Trace>, sender: Sender, began: Duration) -> Run {
         Run {
             runtime,
@@ -55,16 +55,16 @@ impl Run {
         }
     }
 
-    /// The number of the next call that nobody else numbers, from 1.
+    /// Returns the next number for a call without an id, starting at 1.
     pub(crate) fn next_call(&self) -> u64 {
         self.calls.set(self.calls.get() + 1);
         self.calls.get()
     }
 
-    /// Sends an event: hooks first, then the trace, then whoever reads. Waits while the reader is behind.
+    /// Sends an event to hooks, then to the trace, then to the reader. Waits while the buffer of the reader is full.
     ///
     /// # Errors
-    /// The reader has gone; a hook ends the program.
+    /// The reader was dropped; a hook ends the program.
     pub(crate) async fn emit(&self, at: &At, event: Json) -> Result<()> {
         let _turn = self.gate.lock().await;
         if self.over.get() {
@@ -110,28 +110,28 @@ fn gone() -> Error {
 pub(crate) struct Turn {
     /// The run.
     pub(crate) run: Rc<Run>,
-    /// Which agent.
+    /// The index of the agent.
     pub(crate) agent: usize,
     /// Its thread.
     pub(crate) thread: String,
-    /// How many agents called each other to get here.
+    /// The number of nested agent calls.
     pub(crate) depth: u32,
-    /// All text so far.
+    /// All text received so far.
     pub(crate) text: RefCell<String>,
-    /// The answer, where it is not all text.
+    /// The answer, if it differs from `text`.
     pub(crate) answer: RefCell<Option<String>>,
-    /// Calls of tools with their results.
+    /// Tool calls with their results.
     pub(crate) interactions: RefCell<Vec<Json>>,
-    /// Tokens.
+    /// Token usage.
     pub(crate) usage: Cell<Usage>,
-    /// Why it ended.
+    /// The reason for its end.
     pub(crate) reason: RefCell<String>,
     /// Whether a step has begun.
     pub(crate) stepped: Cell<bool>,
 }
 
 impl Turn {
-    /// A turn that begins.
+    /// Creates a turn.
     pub(crate) fn new(run: Rc<Run>, agent: usize, thread: String, depth: u32) -> Turn {
         Turn {
             run,
@@ -147,21 +147,21 @@ impl Turn {
         }
     }
 
-    /// The agent with its tools.
+    /// Returns the agent with its tools.
     pub(crate) fn bound(&self) -> &BoundAgent {
         &self.run.runtime.agents[self.agent]
     }
 
-    /// What it has answered.
+    /// Returns the answer.
     pub(crate) fn response(&self) -> String {
         let answer = self.answer.borrow().clone().filter(|answer| !answer.trim().is_empty());
         answer.unwrap_or_else(|| self.text.borrow().clone())
     }
 
-    /// Sends an event. Those of agents that others called say whose they are.
+    /// Sends an event. Events of agents that were called by others include their name.
     ///
     /// # Errors
-    /// Those of [`Run::emit`].
+    /// As [`Run::emit`].
     pub(crate) async fn emit(&self, at: &At, mut event: Json) -> Result<()> {
         match event["type"].as_str() {
             Some("step-start") => self.stepped.set(true),
@@ -175,14 +175,14 @@ impl Turn {
     }
 }
 
-/// A run or turn as a value that hidden builtins get.
+/// A run or turn as a value that is passed to hidden builtins.
 pub(crate) struct Carried<T>(pub(crate) Rc<T>);
 
 impl<T: 'static> Carried<T> {
-    /// What a hidden argument carries.
+    /// Returns the run or turn in a hidden argument.
     ///
     /// # Errors
-    /// It carries something else.
+    /// The argument contains something else.
     pub(crate) fn of(value: &Value) -> Result<Rc<T>> {
         let carried = value.downcast::<Carried<T>>().map(|carried| carried.0.clone());
         carried.ok_or_else(|| Error::type_error(format!("expected a run, got {}", value.type_name())))

@@ -1,4 +1,4 @@
-//! What the handle of a runtime stands for.
+//! The state of a runtime's handle.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
@@ -14,44 +14,44 @@ use tokio::sync::Notify;
 
 use crate::roles::shelf::Shelf;
 
-/// Runs that are remembered.
+/// Maximum number of stored runs.
 const TRACES: usize = 256;
 
-/// Events of a run that are remembered.
+/// Maximum number of stored events of a run.
 const EVENTS: usize = 10_000;
 
-/// How turns are made.
+/// The interpreter of turns.
 pub(crate) enum Interpreter {
-    /// By the models of the agents.
+    /// The models of the agents.
     Live,
-    /// By what prompts say as JSON.
+    /// The prompts, as JSON.
     Scripted,
-    /// Not at all.
+    /// None.
     Noop,
-    /// By one text.
+    /// A fixed reply.
     Fixed(String),
-    /// By the program, for all agents or for each provider.
+    /// The program, with one closure for all agents or one for each provider.
     Own,
 }
 
-/// What is remembered of a run.
+/// The stored data of a run.
 pub(crate) struct Trace {
-    /// The run.
+    /// The id of the run.
     pub(crate) id: String,
-    /// Its thread.
+    /// The id of its thread.
     pub(crate) thread: String,
-    /// Its agent.
+    /// The name of its agent.
     pub(crate) agent: String,
     /// `running`, `done`, `failed` or `cancelled`.
     pub(crate) status: Cell<&'static str>,
     events: RefCell<Vec<Json>>,
     left_out: Cell<u64>,
-    /// What agents were given, and what left for their models.
+    /// The programs that agents received, and the requests to their models.
     programs: RefCell<Vec<Json>>,
 }
 
 impl Trace {
-    /// Of a run that begins.
+    /// Creates the trace of a new run.
     pub(crate) fn new(id: &str, thread: &str, agent: &str) -> Trace {
         Trace {
             id: id.to_owned(),
@@ -64,7 +64,7 @@ impl Trace {
         }
     }
 
-    /// Remembers an event.
+    /// Stores an event.
     pub(crate) fn add(&self, event: &Json) {
         let mut events = self.events.borrow_mut();
         if events.len() < EVENTS {
@@ -74,7 +74,7 @@ impl Trace {
         }
     }
 
-    /// Remembers what an agent was given, or what left for its model.
+    /// Stores the program that an agent received, or the request to its model.
     pub(crate) fn add_program(&self, program: Json) {
         let mut programs = self.programs.borrow_mut();
         if programs.len() < EVENTS {
@@ -82,14 +82,14 @@ impl Trace {
         }
     }
 
-    /// `{id, thread_id, agent, status, event_count}`.
+    /// Returns `{id, thread_id, agent, status, event_count}`.
     pub(crate) fn summary(&self) -> Json {
         let count = self.events.borrow().len() as u64 + self.left_out.get();
         json!({"id": self.id, "thread_id": self.thread, "agent": self.agent, "status": self.status.get(),
                "event_count": count})
     }
 
-    /// The summary with all events and programs.
+    /// Returns the summary with all events and programs.
     pub(crate) fn to_json(&self) -> Json {
         let mut out = self.summary();
         out["events"] = self.events.borrow().clone().into();
@@ -98,44 +98,44 @@ impl Trace {
     }
 }
 
-/// A runtime.
+/// A runtime of agents with roles.
 pub(crate) struct RoleRuntime {
-    /// What it is made of.
+    /// The spec that it was created from.
     pub(crate) spec: RuntimeSpec,
     /// Its agents with their tools.
     pub(crate) agents: Vec<BoundAgent>,
-    /// How turns are made.
+    /// The interpreter of turns.
     pub(crate) interpreter: Interpreter,
-    /// References and approvals.
+    /// The store of references and approvals.
     pub(crate) kv: Shelf,
-    /// Plans.
+    /// The store of plans.
     pub(crate) plans: Shelf,
-    /// Histories.
+    /// The store of histories.
     pub(crate) memory: Shelf,
-    /// Requests to people.
+    /// Approval requests.
     pub(crate) approvals: RefCell<Approvals>,
-    /// Somebody answered.
+    /// Notifies of an answer.
     pub(crate) answered: Notify,
-    /// Runs, the oldest first.
+    /// Runs, oldest first.
     pub(crate) traces: RefCell<VecDeque<Rc<Trace>>>,
-    /// The model calls of agents whose provider has settings in the spec.
+    /// The model calls of agents whose providers have settings in the spec.
     pub(crate) llm: Option<Rc<LlmRuntime>>,
     /// The providers with such settings.
     pub(crate) set_up: BTreeSet<String>,
 }
 
 impl RoleRuntime {
-    /// Whose runtime it is.
+    /// Returns the id of the tenant.
     pub(crate) fn tenant(&self) -> &str {
         &self.spec.tenant.resource_id
     }
 
-    /// The agent of a name.
+    /// Returns an agent by name.
     pub(crate) fn agent(&self, name: &str) -> Option<(usize, &BoundAgent)> {
         self.agents.iter().enumerate().find(|(_, agent)| agent.spec.name == name)
     }
 
-    /// Remembers a run.
+    /// Stores the trace of a run.
     pub(crate) fn begin_trace(&self, trace: &Rc<Trace>) {
         let mut traces = self.traces.borrow_mut();
         traces.push_back(trace.clone());
@@ -149,10 +149,10 @@ impl RoleRuntime {
 pub(crate) struct Held(pub(crate) Rc<RoleRuntime>);
 
 impl Held {
-    /// The runtime that a hidden argument holds.
+    /// Returns the runtime in a hidden argument.
     ///
     /// # Errors
-    /// It holds none.
+    /// The argument does not contain a runtime.
     pub(crate) fn of(value: &Value) -> Result<Rc<RoleRuntime>> {
         let held = value.downcast::<Held>().map(|held| held.0.clone());
         held.ok_or_else(|| Error::type_error(format!("expected a role runtime, got {}", value.type_name())))

@@ -1,7 +1,7 @@
-//! Where plans, references and histories are kept: in memory, in a file, or with the host.
+//! Stores of plans, references and histories: in memory, in a file, or provided by the host.
 //!
-//! Each kind of thing has a shelf. A change reads, decides and writes while nobody else changes that shelf: tasks of the
-//! program wait for each other, processes hold the lease of the file for the length of the change.
+//! Each kind of data has a separate store (`Shelf`). A change reads, decides and writes exclusively: tasks of the
+//! program take turns, and processes hold the lease of the file during the change.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -19,13 +19,13 @@ use crate::convert::{entry, from_json, text, thrown, to_json};
 use crate::llm_embedder::new_id;
 use crate::roles::closures::At;
 
-/// How long a process that died in the middle of a change holds others back, in milliseconds.
+/// How long a process that died during a change blocks others, in milliseconds.
 const LEASE_MS: i64 = 5_000;
 
-/// How often others ask.
+/// Interval at which others retry.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Entries that are read at once.
+/// Number of entries that are read at once.
 const PAGE: usize = 1_000;
 
 enum Place {
@@ -35,9 +35,9 @@ enum Place {
     Host(String),
 }
 
-/// Where one kind of thing is kept.
+/// The store of one kind of data.
 pub(crate) struct Shelf {
-    /// What is on it: `kv`, `plans` or `memory`.
+    /// The kind of data: `kv`, `plans` or `memory`.
     name: &'static str,
     place: Place,
     turn: Mutex<()>,
@@ -48,10 +48,10 @@ pub(crate) struct Shelf {
 struct Files(RefCell<BTreeMap<PathBuf, Rc<SqliteStore>>>);
 
 impl Shelf {
-    /// The shelf that a descriptor `{kind, …}` describes; in memory without one.
+    /// Opens the store for a descriptor `{kind, …}`; in memory without one.
     ///
     /// # Errors
-    /// There is no such kind, or a part of the descriptor is wrong.
+    /// The kind is unknown, or a part of the descriptor is invalid.
     pub(crate) fn open(
         cx: &Cx,
         name: &'static str,
@@ -90,12 +90,12 @@ impl Shelf {
         Ok(Shelf { name, place, turn: Mutex::new(()) })
     }
 
-    /// Whether it outlives the process.
+    /// Returns whether the data outlives the process.
     pub(crate) fn is_durable(&self) -> bool {
         !matches!(self.place, Place::Memory(_))
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     ///
     /// # Errors
     /// The store fails.
@@ -107,10 +107,10 @@ impl Shelf {
         }
     }
 
-    /// Changes the value of a key: `change` sees what is there and says what is to be there.
+    /// Changes the value of a key: `change` receives the current value and returns the new one.
     ///
     /// # Errors
-    /// What `change` refuses; the store fails.
+    /// `change` returns an error; the store fails.
     pub(crate) async fn change<T>(
         &self,
         at: &At,
@@ -146,7 +146,7 @@ impl Shelf {
         }
     }
 
-    /// The list of a key, oldest first.
+    /// Returns the list at a key, oldest first.
     ///
     /// # Errors
     /// The store fails.
@@ -170,7 +170,7 @@ impl Shelf {
         }
     }
 
-    /// Adds an item to the list of a key.
+    /// Appends an item to the list at a key.
     ///
     /// # Errors
     /// The store fails.
@@ -193,7 +193,7 @@ impl Shelf {
         };
         let _turn = self.turn.lock().await;
         let fence = self.acquire(at, store).await?;
-        // How many there are stands under the key itself.
+        // The key itself contains the length of the list.
         let writes = self.read(store, key).await.map(|count| {
             let count = count.and_then(|n| n.as_u64()).unwrap_or(0);
             let place = format!("{key}#{count:012}");
@@ -223,7 +223,7 @@ impl Shelf {
         found.map(read).transpose()
     }
 
-    /// Takes the right to change the shelf.
+    /// Acquires the right to change the store.
     async fn acquire(&self, at: &At, store: &SqliteStore) -> Result<Fence> {
         let (scope, owner) = (self.space(), new_id(at.cx.vm()));
         let mut left = 10 * LEASE_MS / i64::try_from(POLL.as_millis()).unwrap_or(1);
@@ -255,14 +255,14 @@ impl Shelf {
     }
 }
 
-/// The key of something that has several names. Short ones can be read in the store.
+/// Combines several names to one key. Short keys are readable in the store.
 pub(crate) fn key(parts: &[&str]) -> String {
     const LONGEST: usize = 400;
     let key = json!(parts).to_string();
     if key.len() <= LONGEST { key } else { harn_prompt::layered::cache_key(&key) }
 }
 
-/// The store in a file, opened once for a program.
+/// Returns the store in a file, which a program opens only once.
 fn file(cx: &Cx, path: &str) -> Result<Rc<SqliteStore>> {
     let path = cx.system().work_dir().join(path);
     let files = cx.state::<Files>();

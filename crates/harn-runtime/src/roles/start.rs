@@ -1,4 +1,5 @@
-//! How a run begins and ends: a task of its own that sends its events to whoever asked, and goes when they go.
+//! The start and end of a run: a separate task that sends its events to the caller, and ends when the caller stops
+//! reading.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -20,19 +21,19 @@ use crate::roles::run::{Carried, Run, Turn};
 use crate::roles::runtime::{RoleRuntime, Trace};
 use crate::worker::start::spawn_owned;
 
-/// Events that wait for their reader; the run waits when there are more.
+/// Maximum number of unread events; when it is reached, the run waits.
 const BUFFER: usize = 1024;
 
-/// How long a run that nobody reads any more has for its cleanup.
+/// Time limit for the cleanup of a run that is no longer read.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// The hidden builtin that the task of a run calls.
 const JOB: &str = "__role_run";
 
-/// Starts a run: of the coordinator, or of the specialist of a name. Gives its stream of events.
+/// Starts a run of the coordinator, or of the named specialist. Returns its stream of events.
 ///
 /// # Errors
-/// Only what is wrong with the machine itself.
+/// Only internal errors.
 pub(crate) fn start(
     at: &At,
     runtime: &Rc<RoleRuntime>,
@@ -81,7 +82,7 @@ pub(crate) fn start(
         if !run.over.get() && !task.is_finished() {
             run.cancelled.set(true);
             run.trace.status.set("cancelled");
-            // Its requests are answered before its cleanup begins: who answers now is told so.
+            // Its requests are cancelled before its cleanup begins, so that later answers receive an error.
             run.runtime.approvals.borrow_mut().cancel_run(&run.trace.id);
             task.cancel();
             system.within(GRACE, task.ended()).await;
@@ -89,16 +90,16 @@ pub(crate) fn start(
         }
         run.runtime.approvals.borrow_mut().cancel_run(&run.trace.id);
         if !run.over.get() {
-            // The task was stopped from elsewhere.
+            // The task was stopped from outside.
             run.trace.status.set("cancelled");
             run.close();
         }
     });
-    // Dropping the stream drops the channel, and that ends the run.
+    // Dropping the stream drops the channel, which ends the run.
     Ok(Value::foreign(StreamValue(Iter::over(&channel.into_value())?)))
 }
 
-/// What the task of a run does.
+/// Runs in the task of a run.
 pub(crate) async fn job(
     at: &At,
     run: &Rc<Run>,
@@ -112,7 +113,7 @@ pub(crate) async fn job(
         Some(agent) => whole(at, run, agent, prompt, thread).await,
         None => Err(thrown(problem)),
     };
-    // The reader has the deadline, too, but may come to the end of the stream before it notices.
+    // The reader has the same deadline, but may reach the end of the stream before it notices.
     if at.cx.task().deadline_count() < deadlines && !run.cancelled.get() {
         run.trace.status.set("failed");
         return run.fail(thrown("Deadline exceeded"));
@@ -153,7 +154,7 @@ async fn whole(
     turn.emit(at, event::with_data("data-latency-summary", latencies(at, run))).await
 }
 
-/// Tokens by agent, and in all.
+/// Returns token usage by agent, and in total.
 fn costs(run: &Run) -> Json {
     let mut all = Usage::default();
     let mut agents = Vec::new();
@@ -164,7 +165,7 @@ fn costs(run: &Run) -> Json {
     json!({"agents": agents, "usage": all.to_json()})
 }
 
-/// Milliseconds by agent, and in all.
+/// Returns durations in milliseconds by agent, and in total.
 fn latencies(at: &At, run: &Run) -> Json {
     let all = at.cx.vm().system().monotonic().saturating_sub(run.began);
     let took = run.took.borrow();

@@ -1,4 +1,4 @@
-//! A call of a tool: shown, checked, approved, answered, shown again.
+//! Tool calls: reports the call, checks it, asks for approval, runs it, and reports the result.
 
 use std::rc::Rc;
 
@@ -15,13 +15,13 @@ use crate::roles::run::{Carried, Turn};
 use crate::roles::runtime::Held;
 use crate::roles::{plans, references};
 
-/// How many agents may call each other.
+/// Maximum depth of agents that call each other.
 const DEEPEST: u32 = 16;
 
-/// Runs a call of the agent of a turn and gives its result.
+/// Runs a call of the agent of a turn and returns its result.
 ///
 /// # Errors
-/// What the call is answered with as an error; what ends the run.
+/// The error result of the call, or an error that ends the run.
 pub(crate) async fn call(
     at: &At,
     turn: &Rc<Turn>,
@@ -50,7 +50,7 @@ pub(crate) async fn call(
     outcome
 }
 
-/// The result that an error is shown as.
+/// Returns the displayed result of an error.
 fn failure(error: &Error) -> Json {
     let caught = to_json(&error.caught());
     if caught["error"] == "approval_rejected" { caught } else { json!({"error": told(error)}) }
@@ -94,7 +94,7 @@ async fn perform(at: &At, turn: &Rc<Turn>, name: &str, args: &Json, id: &str) ->
     }
 }
 
-/// Asks people where the rule of the tool wants it.
+/// Asks for approval if the rule of the tool requires it.
 async fn approve(
     at: &At,
     turn: &Rc<Turn>,
@@ -126,7 +126,7 @@ async fn approve(
     Err(Error::thrown(from_json(&refusal)))
 }
 
-/// What handlers get besides their arguments.
+/// Returns the context that handlers receive in addition to the arguments.
 fn context(at: &At, turn: &Rc<Turn>, tool: &str, id: &str) -> Result<Dict> {
     let services = entry(&at.closures, "services");
     let mut context = services.to_dict().map(|dict| (*dict).clone()).unwrap_or_default();
@@ -152,12 +152,12 @@ fn context(at: &At, turn: &Rc<Turn>, tool: &str, id: &str) -> Result<Dict> {
     Ok(context)
 }
 
-/// Under which name the handler of an agent's own tool is kept.
+/// Returns the name under which the handler of an agent's private tool is stored.
 pub(crate) fn own_handler(agent: &str, binding: &str) -> String {
     format!("{agent}\0{binding}")
 }
 
-/// The names of a handler's context that services cannot have.
+/// The names of a handler's context that services cannot use.
 pub(crate) const RESERVED: [&str; 7] =
     ["tool_use_id", "services", "references", "thread_id", "agent", "progress", "emit"];
 
@@ -175,7 +175,7 @@ fn check_sub_agent(turn: &Turn, args: &Json) -> Result<()> {
     Ok(())
 }
 
-/// Lets another agent answer, in a thread of its own.
+/// Lets another agent answer in a separate thread.
 async fn call_agent(at: &At, turn: &Rc<Turn>, args: &Json, id: &str) -> Result<Value> {
     let part = |key: &str| args[key].as_str().unwrap_or_default();
     let (name, prompt) = (part("agent"), part("prompt"));
@@ -207,10 +207,10 @@ async fn call_agent(at: &At, turn: &Rc<Turn>, args: &Json, id: &str) -> Result<V
     }
 }
 
-/// `ctx.progress(label, {phase_index?, total_phases?, milestone?})` of a handler.
+/// Implements `ctx.progress(label, {phase_index?, total_phases?, milestone?})` of a handler.
 ///
 /// # Errors
-/// Wrong options; those of events.
+/// Invalid options; an error of sending events.
 pub(crate) async fn progress(
     at: &At,
     turn: &Rc<Turn>,
@@ -236,10 +236,10 @@ pub(crate) async fn progress(
     turn.emit(at, event).await
 }
 
-/// `ctx.emit(type, data)` of a handler: `file-registered`, or an event of the program's own.
+/// Implements `ctx.emit(type, data)` of a handler: `file-registered`, or a custom event.
 ///
 /// # Errors
-/// Those of events.
+/// An error of sending events.
 pub(crate) async fn emit(at: &At, turn: &Rc<Turn>, kind: &str, data: &Value) -> Result<()> {
     let data = to_json(data);
     let event = match kind {
@@ -249,10 +249,10 @@ pub(crate) async fn emit(at: &At, turn: &Rc<Turn>, kind: &str, data: &Value) -> 
     turn.emit(at, event).await
 }
 
-/// A dict of options that has no other keys.
+/// Reads a dict of options with only known keys.
 ///
 /// # Errors
-/// It is no dict, or has another key.
+/// The value is not a dict, or has an unknown key.
 pub(crate) fn options_of(
     function: &str,
     options: &Value,
