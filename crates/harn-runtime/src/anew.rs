@@ -1,5 +1,5 @@
-//! Programs that begin anew: what a program hands over ends it, and it begins again with that. So the journal of a program that
-//! runs for ever begins again, too.
+//! Programs that restart with `continue_as_new`: the call ends the program, which then restarts with the passed state.
+//! This also restarts the journal of a program that runs indefinitely.
 
 use std::cell::RefCell;
 
@@ -8,12 +8,12 @@ use harn_vm::{Cx, Error, Result, Vm};
 
 use crate::convert::thrown;
 
-/// How often a program has begun, and what it has handed over the time before.
+/// The number of a program's generation, and the state that the previous generation passed to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Generation {
-    /// Counts from 1.
+    /// The number of the generation, starting at 1.
     pub number: u64,
-    /// What was handed over; nil the first time.
+    /// The passed state; null in the first generation.
     pub state: Data,
 }
 
@@ -24,41 +24,41 @@ impl Default for Generation {
 }
 
 impl Generation {
-    /// The one after this.
+    /// Returns the next generation.
     #[must_use]
     pub fn next(&self, state: Data) -> Generation {
         Generation { number: self.number + 1, state }
     }
 }
 
-/// Where the state has the file of a daemon that rests.
+/// The key of the state that contains the snapshot file of an idle daemon.
 const DAEMON: &str = "daemon";
 
 #[derive(Default)]
 struct Anew {
-    /// Without one, nobody is there who would let the program begin again.
+    /// `None` if the host does not support restarting the program.
     begun: RefCell<Option<Generation>>,
     handed: RefCell<Option<Data>>,
 }
 
-/// Says which time a program begins: it may begin anew then.
+/// Sets the current generation of the program, which allows it to call `continue_as_new`.
 pub fn begin_generation(vm: &Vm, generation: Generation) {
     *vm.extension::<Anew>().begun.borrow_mut() = Some(generation);
 }
 
-/// What a program has handed over, if it has ended so.
+/// Takes the state that the program passed to its next generation, if it ended by `continue_as_new`.
 pub fn handed_over(vm: &Vm) -> Option<Data> {
     vm.extension::<Anew>().handed.borrow_mut().take()
 }
 
-/// What the program has handed over the time before.
+/// Returns the state that the previous generation passed.
 pub(crate) fn state(cx: &Cx) -> Data {
     let anew = cx.state::<Anew>();
     let begun = anew.begun.borrow();
     begun.as_ref().map_or(Data::Null, |generation| generation.state.clone())
 }
 
-/// Refuses where a program cannot begin anew; `what` wants it to.
+/// Returns an error that names `what` if the program cannot restart.
 pub(crate) fn allowed(cx: &Cx, what: &str) -> Result<()> {
     if cx.state::<Anew>().begun.borrow().is_some() {
         return Ok(());
@@ -68,10 +68,11 @@ pub(crate) fn allowed(cx: &Cx, what: &str) -> Result<()> {
     )))
 }
 
-/// What a program hands over for a daemon that rests: all that it was given itself, and the file of the snapshot.
+/// Returns the state that a program with an idle daemon passes on: the state that it received, plus the file of the
+/// snapshot.
 ///
 /// # Errors
-/// What it was given is no dict.
+/// The received state is not a dict.
 pub(crate) fn with_daemon(cx: &Cx, file: &str) -> Result<Data> {
     let mut handed = match state(cx) {
         Data::Null => json!({}),
@@ -87,12 +88,12 @@ pub(crate) fn with_daemon(cx: &Cx, file: &str) -> Result<Data> {
     Ok(handed)
 }
 
-/// Whether the program began anew because the daemon with this file rested.
+/// Returns whether the program restarted because the daemon with this file was idle.
 pub(crate) fn rested_in(cx: &Cx, file: &str) -> bool {
     state(cx)[DAEMON] == *file
 }
 
-/// The end of a program that hands something over.
+/// Stores the state for the next generation and returns the error that ends the program.
 pub(crate) fn hand_over(cx: &Cx, state: Data) -> Error {
     *cx.state::<Anew>().handed.borrow_mut() = Some(state);
     Error::exit(0)

@@ -1,9 +1,9 @@
-//! Daemons that a program has a handle of: a loop that rests, a queue of events, and a folder that both outlive the
-//! process in.
+//! Daemons with a handle: a loop that becomes idle between turns, with a queue of events and a directory that outlive
+//! the process.
 //!
-//! The folder holds `daemon.json`, the snapshot that a turn ends with, which names the last event that was completed
-//! (`last_event_seq`), and `daemon.meta.json`: the queue, the options, what the daemon is called. The first is the point at
-//! which an event counts as delivered; the second is written before a trigger is acknowledged.
+//! The directory contains `daemon.json`, the snapshot at the end of a turn, which names the last completed event
+//! (`last_event_seq`), and `daemon.meta.json`: the queue, the options and the name of the daemon. An event is delivered
+//! once `daemon.json` is written; a trigger is acknowledged after `daemon.meta.json` is written.
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -41,16 +41,16 @@ use crate::worker::terms::{Limits, Terms};
 /// The hidden builtin that a daemon's task calls.
 pub(crate) const JOB: &str = "__daemon_job";
 
-/// How long spawning waits for the first snapshot, and stopping for rest.
+/// Maximum time that spawning waits for the first snapshot, and stopping for an idle daemon.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Events that may wait when nothing else is said.
+/// Default capacity of the queue, in events.
 const CAPACITY: i64 = 1024;
 
-/// The largest file that is read: 256 MiB.
+/// Maximum size of a file that is read: 256 MiB.
 const MAX_FILE: u64 = 256 << 20;
 
-/// What `daemon.meta.json` holds.
+/// The content of `daemon.meta.json`.
 #[derive(Clone, Serialize, Deserialize)]
 struct Meta {
     #[serde(rename = "_type")]
@@ -61,7 +61,7 @@ struct Meta {
     task: String,
     system: Json,
     options: Json,
-    /// Where functions were in the options.
+    /// The paths of the options that contain functions.
     closures: Vec<String>,
     /// The policies in effect where it was started.
     inherited: Vec<Policy>,
@@ -72,34 +72,34 @@ struct Meta {
 /// A daemon of this program.
 pub(crate) struct Daemon {
     meta: RefCell<Meta>,
-    /// The folder as the program named it.
+    /// The directory as the program named it.
     named: String,
     folder: PathBuf,
-    /// The loop's options, functions and all.
+    /// The loop's options, including functions.
     options: Value,
     limits: Limits,
-    /// The command policies of whoever lets it run.
+    /// The command policies of the caller that started or resumed it.
     callers: Vec<Rc<CommandPolicy>>,
-    /// What the one who started it may use.
+    /// The system layer with the rights of the caller.
     system: Rc<dyn System>,
     depth: (u64, u64),
     life: Cell<Life>,
     idle: Cell<bool>,
-    /// Whether the event in flight was given to the loop.
+    /// Whether the event in flight was passed to the loop.
     handed: Cell<bool>,
     /// Whether its task has begun.
     begun: Cell<bool>,
     snapshot: RefCell<Json>,
-    /// Its history, since somebody looked at it.
+    /// Its history; `None` until it is requested for the first time.
     view: RefCell<Option<View>>,
     error: RefCell<Option<String>>,
     result: RefCell<Json>,
     task: RefCell<Option<Rc<Task>>>,
-    /// Held while it runs: no other process runs it.
+    /// Held while the daemon runs, so that no other process can run it.
     lock: RefCell<Option<Lock>>,
-    /// Rings for the loop.
+    /// Wakes the loop.
     bell: Notify,
-    /// Whoever waits looks again.
+    /// Notifies waiting tasks of a changed state.
     changed: Notify,
 }
 
@@ -108,7 +108,7 @@ pub(crate) struct Daemon {
 pub(crate) struct Daemons(RefCell<Vec<Rc<Daemon>>>);
 
 impl Daemons {
-    /// The daemon with an id.
+    /// Returns the daemon with an id.
     pub(crate) fn known(&self, id: &str) -> Option<Rc<Daemon>> {
         self.0.borrow().iter().find(|daemon| daemon.meta.borrow().id == id).cloned()
     }
@@ -138,7 +138,8 @@ impl Daemon {
         write(&*self.system, &self.meta_path(), &value)
     }
 
-    /// As `write_meta` where nobody can be told otherwise. Nothing is lost by it: the snapshot says what was completed.
+    /// Like `write_meta`, for callers that cannot return an error. No data is lost: the snapshot records the completed
+    /// events.
     fn note_meta(&self) {
         if let Err(why) = self.write_meta() {
             self.system.write_err(&harn_syntax::notice(&format!(
@@ -155,17 +156,17 @@ impl Daemon {
         }
     }
 
-    /// Whether it runs.
+    /// Returns whether the daemon runs.
     pub(crate) fn is_running(&self) -> bool {
         self.life.get() == Life::Running
     }
 
-    /// Its id.
+    /// Returns the id of the daemon.
     pub(crate) fn id(&self) -> String {
         self.meta.borrow().id.clone()
     }
 
-    /// What scripts see.
+    /// Returns the handle that scripts receive.
     pub(crate) fn handle(&self) -> Value {
         let meta = self.meta.borrow();
         let mut out = json!({
@@ -188,10 +189,10 @@ impl Daemon {
         from_json(&out)
     }
 
-    /// The latest snapshot, whole, with the queue as it is now.
+    /// Returns the latest complete snapshot, with the current queue.
     ///
     /// # Errors
-    /// What is beside its file cannot be read.
+    /// The history file of the snapshot cannot be read.
     pub(crate) fn snapshot(&self) -> Result<Value> {
         let mut out = self.whole().map_err(|why| thrown(format!("daemon_snapshot: {why}")))?;
         let meta = self.meta.borrow();
@@ -207,7 +208,7 @@ impl Daemon {
         Ok(Value::dict(out))
     }
 
-    /// The snapshot that was kept last, with its history.
+    /// Returns the last stored snapshot, with its history.
     fn whole(&self) -> std::result::Result<Dict, String> {
         let kept = self.snapshot.borrow();
         let path = self.snapshot_path();
@@ -225,10 +226,10 @@ impl Daemon {
         }
     }
 
-    /// Adds an event, and hands it over at once when the daemon rests.
+    /// Adds an event, and passes it to the loop immediately if the daemon is idle.
     ///
     /// # Errors
-    /// It does not run, there is no room, or the queue cannot be written: then the event is not in it.
+    /// The daemon does not run, the queue is full, or it cannot be written; in all cases the event is not added.
     pub(crate) fn trigger(&self, cx: &Cx, payload: Json) -> Result<()> {
         let id = self.id();
         if !self.is_running() {
@@ -256,7 +257,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Waits until something holds, at most for a while.
+    /// Waits until a condition holds, for a limited time.
     async fn until(&self, cx: &Cx, holds: impl Fn(&Daemon) -> bool) {
         let wait = async {
             loop {
@@ -271,7 +272,7 @@ impl Daemon {
         cx.vm().system().within(PATIENCE, wait).await;
     }
 
-    /// Stops it. An event whose turn has not been completed is the first in the queue again.
+    /// Stops the daemon. An event whose turn is not completed becomes the first of the queue again.
     ///
     /// # Errors
     /// Ends the program when its output is closed.
@@ -296,7 +297,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// It runs no longer.
+    /// Marks the daemon as no longer running.
     fn end(&self, life: Life) {
         if !self.is_running() {
             return;
@@ -310,26 +311,26 @@ impl Daemon {
     }
 }
 
-/// The loop's side of a daemon.
+/// The `Keeper` that stores a daemon's snapshots.
 struct Kept(Rc<Daemon>, SnapshotFile);
 
 impl Keeper for Kept {
     fn keep(&self, cx: &Cx, agent: &AgentLoop, state: &str, done: bool) -> Result<()> {
         let Kept(daemon, file) = self;
         let last = daemon.snapshot.borrow()["last_event_seq"].as_u64().unwrap_or(0);
-        // Handed over and not given to the loop: its turn is still to come.
+        // If the event was not passed to the loop yet, its turn is still to come.
         let done = done && daemon.handed.get();
         let now = match daemon.meta.borrow().queue.inflight() {
             Some(event) if done => event.seq,
             _ => last,
         };
-        // This is the moment at which the event counts as delivered.
+        // The event is delivered once this snapshot is written.
         let snapshot = file.save(cx, agent, state, |snapshot| snapshot["last_event_seq"] = now.into());
         let saved = snapshot.map_err(|why| thrown(format!("daemon: {why}")))?;
         *daemon.snapshot.borrow_mut() = saved.snapshot;
         if let Some(line) = &saved.moved {
             let mut view = daemon.view.borrow_mut();
-            // A look that finds another length reads the file again.
+            // If the length differs, the next request for the history reads the file again.
             view.take_if(|view| view.add(line, saved.bytes).is_err());
         }
         if done && daemon.meta.borrow_mut().queue.complete().is_some() {
@@ -376,13 +377,13 @@ impl Keeper for Kept {
     }
 }
 
-/// A folder that is no other daemon's now.
+/// Locks a directory; `None` if another daemon uses it.
 fn claim(system: &dyn System, folder: &Path) -> std::result::Result<Option<Lock>, String> {
     let made = system.make_dirs(folder).and_then(|()| system.try_lock(&folder.join("daemon.lock")));
     made.map_err(|e| format!("cannot use {}: {e}", folder.display()))
 }
 
-/// The text of a key, or of the other word for it.
+/// Returns the string at one of two synonymous keys.
 fn text_of(function: &str, config: &Value, keys: [&str; 2]) -> Result<Option<String>> {
     for key in keys {
         let value = entry(config, key);
@@ -397,10 +398,10 @@ fn text_of(function: &str, config: &Value, keys: [&str; 2]) -> Result<Option<Str
     Ok(None)
 }
 
-/// `daemon_spawn`
+/// Implements `daemon_spawn`.
 ///
 /// # Errors
-/// A wrong config, a folder that is used already or cannot be written.
+/// The config is invalid, or the directory is in use or cannot be written.
 pub(crate) async fn spawn(cx: &Cx, config: &Value) -> Result<Rc<Daemon>> {
     let function = "daemon_spawn";
     let Some(dict) = config.to_dict() else { return Err(thrown("daemon_spawn: expected a config dict")) };
@@ -506,7 +507,7 @@ pub(crate) async fn spawn(cx: &Cx, config: &Value) -> Result<Rc<Daemon>> {
                 queue.len()
             )));
         }
-        // What the earlier one has said is not this one's.
+        // The history belongs to the earlier daemon.
         let file = folder.join("daemon.json");
         for gone in [history_of(&file), file] {
             let _ = system.remove(&gone);
@@ -516,7 +517,7 @@ pub(crate) async fn spawn(cx: &Cx, config: &Value) -> Result<Rc<Daemon>> {
     let (kept, mut closures) = without_functions(&to_json(&options));
     let limits = Limits::inherited(cx);
     if !limits.commands.is_empty() {
-        // A file cannot hold it, and without it the daemon may not run.
+        // A file cannot store a command policy, and the daemon must not run without it.
         closures.push("command_policy".to_owned());
     }
     let meta = Meta {
@@ -577,7 +578,7 @@ fn read_json(system: &dyn System, path: &Path) -> std::result::Result<Json, Stri
     serde_json::from_str(&text).map_err(|e| format!("cannot read {}: {e}", path.display()))
 }
 
-/// What a folder holds. There is no snapshot when the process died before the first rest.
+/// Reads the files of a directory. The snapshot is null if the process died before the daemon was first idle.
 fn read(system: &dyn System, folder: &Path) -> std::result::Result<(Meta, Json), String> {
     let path = folder.join("daemon.meta.json");
     let meta = read_json(system, &path)?;
@@ -598,10 +599,10 @@ fn read(system: &dyn System, folder: &Path) -> std::result::Result<(Meta, Json),
     Ok((meta, snapshot))
 }
 
-/// `daemon_resume`
+/// Implements `daemon_resume`.
 ///
 /// # Errors
-/// It runs already, its files cannot be read, or it was started with functions that this process does not have.
+/// The daemon runs already, its files cannot be read, or it was started with functions that this process does not have.
 pub(crate) async fn resume(cx: &Cx, named: &str) -> Result<Rc<Daemon>> {
     let told = |why: String| thrown(format!("daemon_resume: {why}"));
     let system = cx.system();
@@ -653,7 +654,8 @@ pub(crate) async fn resume(cx: &Cx, named: &str) -> Result<Rc<Daemon>> {
     Ok(daemon)
 }
 
-/// Whoever starts a daemon is stopped before the daemon's task has begun. Such a task never says that it has ended.
+/// Ends a daemon if its creator is stopped before the daemon's task has begun, because such a task does not report its
+/// end.
 struct Unbegun(Rc<Daemon>, Rc<Task>);
 
 impl Drop for Unbegun {
@@ -669,7 +671,7 @@ impl Drop for Unbegun {
 }
 
 fn launch(cx: &Cx, daemon: &Rc<Daemon>) -> Unbegun {
-    // Listed and running, or neither.
+    // Registering and starting must not be interrupted in between.
     let _calm = Calm::new();
     cx.state::<Daemons>().add(daemon.clone());
     let arguments = vec![daemon.id().as_str().into(), daemon.options.clone()];
@@ -677,7 +679,7 @@ fn launch(cx: &Cx, daemon: &Rc<Daemon>) -> Unbegun {
     Unbegun(daemon.clone(), cx.task().clone())
 }
 
-/// A loop that ends without a word: its task was stopped, or the program ends.
+/// Handles a loop that ends without a result, because its task was stopped or the program ends.
 struct Abandoned<'a>(&'a Daemon);
 
 impl Drop for Abandoned<'_> {
@@ -686,7 +688,7 @@ impl Drop for Abandoned<'_> {
     }
 }
 
-/// Runs the loop of a daemon, in its own task.
+/// Runs the loop of a daemon in its own task.
 pub(crate) async fn job(cx: &Cx, id: &str, options: &Value) {
     let Some(daemon) = cx.state::<Daemons>().known(id) else { return };
     daemon.begun.set(true);
@@ -714,7 +716,7 @@ pub(crate) async fn job(cx: &Cx, id: &str, options: &Value) {
         Err(error) if matches!(error.kind(), ErrorKind::Abort) => {}
         Err(error) => {
             let why = told(&error);
-            // Nobody may be waiting for it.
+            // Report it here, because there may be no waiting task.
             cx.system().write_err(&harn_syntax::notice(&format!(
                 "warning: the daemon {} failed: {why}",
                 daemon.id()

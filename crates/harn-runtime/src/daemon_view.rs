@@ -1,5 +1,5 @@
-//! What a program sees of a daemon's history. It is read when somebody looks for the first time; what moves to the file beside the
-//! snapshot after that is added as it moves, so each further look costs what is new.
+//! The history of a daemon as a program sees it. It is read on the first request; lines that move to the history file
+//! later are added as they move, so that a request only costs the new part.
 
 use std::path::Path;
 
@@ -10,29 +10,30 @@ use harn_value::{Data as Json, Dict, Value};
 use crate::convert::from_json;
 use crate::rest::lines_of;
 
-/// The lists of a snapshot that only grow.
+/// The append-only lists of a snapshot.
 const LISTS: [&str; 4] = ["recorded_messages", "transcript_events", "total_visible_texts", "all_tools_used"];
 
-/// The text that only grows.
+/// The append-only string of a snapshot.
 const TEXT: &str = "total_text";
 
 /// The growing parts of a daemon's snapshots, as scripts see them.
 pub(crate) struct View {
-    /// How many bytes of the file beside the snapshot are in it.
+    /// The number of bytes of the history file that are included.
     bytes: u64,
-    /// How many elements of each list are from that file. Behind them stands what the snapshot held at the last look.
+    /// The number of elements of each list that are from that file. They are followed by the elements of the snapshot
+    /// at the last request.
     moved: [usize; 4],
     lists: [Value; 4],
-    /// The same for the text, in bytes.
+    /// The same for the string, in bytes.
     moved_text: usize,
     text: Value,
 }
 
 impl View {
-    /// Reads what is beside the snapshot at `path`.
+    /// Reads the history file of the snapshot at `path`.
     ///
     /// # Errors
-    /// A text that names the file.
+    /// A message with the name of the file.
     pub(crate) fn read(system: &dyn System, path: &Path, earlier: &Earlier) -> Result<View, String> {
         let mut view = View {
             bytes: 0,
@@ -50,15 +51,15 @@ impl View {
         Ok(view)
     }
 
-    /// Whether it holds what a snapshot says is beside it.
+    /// Returns whether the view includes the same part of the history as a snapshot refers to.
     pub(crate) fn fits(&self, earlier: &Earlier) -> bool {
         self.bytes == earlier.bytes
     }
 
-    /// Takes a line that has moved to the file, which is `bytes` long with it.
+    /// Adds a line that has moved to the file, which is then `bytes` long.
     ///
     /// # Errors
-    /// It is no such line.
+    /// The line is malformed.
     pub(crate) fn add(&mut self, line: &Json, bytes: u64) -> Result<(), String> {
         for (at, key) in LISTS.into_iter().enumerate() {
             let part = line[key].as_array().ok_or_else(|| format!("a line of it has no {key}"))?;
@@ -72,11 +73,11 @@ impl View {
         Ok(())
     }
 
-    /// Puts a part behind what has moved, in place of what stood there.
+    /// Replaces everything after the moved part of a list.
     fn put(&mut self, at: usize, part: &[Json]) {
         let moved = self.moved[at];
         if let Some(list) = self.lists[at].as_list_mut() {
-            // A program that keeps what it was shown before keeps that.
+            // A list that the program still holds is not modified.
             let list = list.make_mut();
             list.truncate(moved);
             list.extend_from_slice(&part.iter().map(from_json).collect::<Vec<Value>>());
@@ -85,16 +86,16 @@ impl View {
 
     fn put_text(&mut self, part: &str) {
         let known = self.text.as_str().map_or(0, |text| text.as_str().len()) - self.moved_text;
-        // The text of a snapshot begins with that of the one before.
+        // This string starts with that of the previous snapshot.
         if let (Some(text), Some(rest)) = (self.text.as_str_mut(), part.get(known..)) {
             text.push_str(rest);
         }
     }
 
-    /// A snapshot, whole.
+    /// Returns a complete snapshot.
     ///
     /// # Errors
-    /// It does not fit what is beside it.
+    /// The snapshot does not match the history file.
     pub(crate) fn whole(&mut self, snapshot: &Json) -> Result<Dict, String> {
         let mut out = Dict::new();
         let big = |key: &str| {
@@ -114,7 +115,8 @@ impl View {
         Ok(out)
     }
 
-    /// What callers see of the conversation: some messages, and all that were recorded from a place on.
+    /// Returns the conversation that callers see: `visible_messages`, followed by all recorded messages from
+    /// `visible_from` on.
     fn visible(&self, snapshot: &Json) -> Result<Value, String> {
         let wrong = || "it does not fit the snapshot".to_owned();
         let own = snapshot["visible_messages"].as_array().ok_or_else(wrong)?;
@@ -127,7 +129,7 @@ impl View {
             .and_then(|from| usize::try_from(from).ok())
             .ok_or_else(wrong)?;
         let recorded = &self.lists[0];
-        // Nothing has given way: both are one list.
+        // Nothing was compacted, so both lists are identical.
         if seen.is_empty() && from == 0 {
             return Ok(recorded.clone());
         }

@@ -1,7 +1,7 @@
-//! Script values that pass through data and come back: closures, sets and the like are kept beside it.
+//! Script values that pass through JSON and back: closures, sets and similar values are stored separately.
 //!
-//! A workflow's graph is plain data to the crate that works with it, but the tools of its nodes have handlers. Here
-//! they get a number on the way in, and their place back on the way out.
+//! For example, a workflow's graph is plain data for the crate that processes it, but the tools of its nodes have
+//! handlers. They are replaced by numbers and later restored.
 
 use harn_value::Data as Json;
 use harn_value::data::{Map, Opaque};
@@ -10,12 +10,12 @@ use harn_vm::check_nesting;
 
 use crate::convert::to_json;
 
-/// Values that JSON has no word for.
+/// Values that JSON cannot represent.
 #[derive(Default)]
 pub(crate) struct Kept(Vec<Value>);
 
 impl Kept {
-    /// Converts a value, keeping what JSON cannot hold.
+    /// Converts a value, and stores the parts that JSON cannot represent.
     pub(crate) fn take(&mut self, value: &Value) -> Json {
         self.take_at(value, 0)
     }
@@ -41,7 +41,7 @@ impl Kept {
 
     fn object(&mut self, dict: &Dict, depth: usize) -> Map<String, Json> {
         let millis = |key: &str, value: &Value| match value.view() {
-            // Pauses of retries, and the time of a command that verifies.
+            // Delays between retries, and the timeout of a command that verifies.
             View::Duration(ms) if key == "backoff_ms" || (key == "timeout" && dict.contains("command")) => {
                 Some(ms)
             }

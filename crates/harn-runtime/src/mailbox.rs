@@ -1,5 +1,5 @@
-//! The mailbox of a workflow: messages, answers and published values in a file that several programs may change at the
-//! same time. Each change is made under a lock, to what the file holds at that moment, and replaces it as a whole.
+//! The mailbox of a workflow: messages, replies and published values in a file that several programs may change
+//! concurrently. Each change locks the file, applies to its current content, and replaces it atomically.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,20 +11,20 @@ use harn_vm::{Cx, Error, Result};
 
 use crate::convert::thrown;
 
-/// The largest file that is read: 64 MiB.
+/// Maximum size of a file that is read: 64 MiB.
 const MAX_STATE: u64 = 64 << 20;
 
-/// See the module.
+/// The mailbox of one workflow.
 pub(crate) struct Mailbox<'a> {
     cx: &'a Cx,
     function: &'static str,
-    /// The workflow.
+    /// The id of the workflow.
     pub(crate) id: String,
     folder: PathBuf,
 }
 
 impl<'a> Mailbox<'a> {
-    /// The mailbox of a target: a dict with `workflow_id`, a run or session, or an id.
+    /// Returns the mailbox of a target: a dict with `workflow_id`, a run or session, or an id.
     pub(crate) fn of(cx: &'a Cx, function: &'static str, target: &Json) -> Result<Mailbox<'a>> {
         let run = if target["workflow_id"].is_string() { target } else { &target["run"] };
         let id = target.as_str().or_else(|| run["workflow_id"].as_str()).filter(|id| !id.is_empty());
@@ -46,7 +46,7 @@ impl<'a> Mailbox<'a> {
         self.cx.refusal(error).unwrap_or_else(text)
     }
 
-    /// What the file says. One that is broken is an error: it would be lost with the next change.
+    /// Reads the state. A damaged file is an error, because the next change would overwrite it.
     pub(crate) fn read(&self) -> Result<Json> {
         let bytes = match self.cx.system().read(&self.file(), MAX_STATE) {
             Ok(bytes) => bytes,
@@ -75,7 +75,7 @@ impl<'a> Mailbox<'a> {
         lock.map_err(|error| self.failed("lock", &error))
     }
 
-    /// What scripts see of a state.
+    /// Returns the status that scripts receive.
     pub(crate) fn status(&self, state: &Json) -> Json {
         let count = |key: &str| match &state[key] {
             Json::Array(list) => list.len(),
@@ -119,7 +119,7 @@ pub(crate) fn post(
     message
 }
 
-/// A name of a folder for any id: different ids have different ones, and none leads elsewhere.
+/// Returns a directory name for any id: different ids have different names, and no name contains a path.
 fn file_name(id: &str) -> String {
     let mut out = String::new();
     for (at, byte) in id.bytes().enumerate() {
@@ -129,7 +129,7 @@ fn file_name(id: &str) -> String {
     if out.len() <= 200 {
         return out;
     }
-    // Too long for a file name: the beginning, and a number that follows from all of it.
+    // Too long for a file name: use a prefix and a hash of the whole id.
     let number = id
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |n, byte| (n ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));

@@ -1,4 +1,4 @@
-//! What a loop that rests needs of the world: somebody who keeps its snapshots, waits, files to look at.
+//! Idle periods of a daemon's loop: storing snapshots, waiting for messages, and watching files.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -20,55 +20,55 @@ use crate::convert::{from_json, thrown};
 use crate::host::Listener;
 use crate::llm_embedder::new_id;
 
-/// The largest snapshot that is read: 256 MiB.
+/// Maximum size of a snapshot that is read: 256 MiB.
 const MAX_SNAPSHOT: u64 = 256 << 20;
 
-/// The largest history beside a snapshot that is read: 4 GiB.
+/// Maximum size of the history file of a snapshot: 4 GiB.
 const MAX_HISTORY: u64 = 4 << 30;
 
-/// Who a daemon's loop belongs to.
+/// The owner of a daemon's loop, which stores its snapshots and queues messages.
 pub(crate) trait Keeper {
-    /// Keeps a snapshot of the loop, where `state` is the word for how it stands. `done` tells that the turn in front of it was
-    /// completed.
+    /// Stores a snapshot of the loop in the given state. `done` if the preceding turn was completed.
     fn keep(&self, cx: &Cx, agent: &AgentLoop, state: &str, done: bool) -> Result<()>;
-    /// The loop goes on from a snapshot.
+    /// Called when the loop resumes from a snapshot.
     fn goes_on_from(&self, read: &Resumed);
-    /// Whether messages can come.
+    /// Returns whether messages can arrive.
     fn is_open(&self) -> bool;
-    /// Whether one waits.
+    /// Returns whether a message is pending.
     fn waits(&self) -> bool;
-    /// Takes the next one.
+    /// Takes the next message.
     fn take(&self) -> Option<String>;
-    /// Rings when one has come.
+    /// Returns the notification of new messages.
     fn bell(&self) -> Option<&Notify>;
-    /// A turn begins.
+    /// Called when a turn begins.
     fn begins(&self);
-    /// The loop is about to wait, and has nothing to answer.
+    /// Called before the loop waits with no message to process.
     ///
     /// # Errors
-    /// The end of the program, where it is to begin anew from a snapshot.
+    /// Ends the program if it should restart from a snapshot.
     fn waits_now(&self, _cx: &Cx, _agent: &AgentLoop) -> Result<()> {
         Ok(())
     }
 }
 
-/// The file of a loop's snapshots, with what is beside it.
+/// The file of a loop's snapshots, and its history file.
 pub(crate) struct SnapshotFile {
     path: PathBuf,
-    /// What the one who started the loop may use.
+    /// The system layer with the rights of the loop's caller.
     system: Rc<dyn System>,
-    /// What is in the file beside it, and how much of that file.
+    /// The parts of the snapshot that are in the history file, and the used size of that file.
     marks: Cell<Marks>,
     bytes: Cell<u64>,
 }
 
 impl SnapshotFile {
-    /// The file at a path.
+    /// Creates the file at a path.
     pub(crate) fn new(system: Rc<dyn System>, path: PathBuf) -> SnapshotFile {
         SnapshotFile { path, system, marks: Cell::default(), bytes: Cell::default() }
     }
 
-    /// The loop goes on from a snapshot: when it is that of this file, what is beside it stays.
+    /// Called when the loop resumes from a snapshot: if the snapshot is from this file, its history file remains in
+    /// use.
     pub(crate) fn goes_on_from(&self, read: &Resumed) {
         if read.path == self.path {
             self.marks.set(read.marks);
@@ -76,10 +76,10 @@ impl SnapshotFile {
         }
     }
 
-    /// Writes a snapshot in one step. `amend` adds to it.
+    /// Writes a snapshot atomically. `amend` adds entries to it.
     ///
     /// # Errors
-    /// A text that names the file.
+    /// A message that names the file.
     pub(crate) fn save(
         &self,
         cx: &Cx,
@@ -102,13 +102,14 @@ impl SnapshotFile {
             snapshot["earlier"] = Json::lossy(&Earlier { file, bytes });
         }
         write(&*self.system, &self.path, &snapshot)?;
-        // Only now does it count: until then the old snapshot says how much of the other file belongs to it.
+        // Updated only now: until the snapshot is replaced, the old one determines how much of the history file is
+        // valid.
         self.marks.set(marks);
         self.bytes.set(bytes);
         Ok(Saved { snapshot, moved, bytes })
     }
 
-    /// Adds a line to the file beside the snapshot, and returns how long that is then.
+    /// Appends a line to the history file, and returns its new size.
     fn append(&self, line: &Json) -> std::result::Result<u64, String> {
         let path = history_of(&self.path);
         let wrong = |e: std::io::Error| format!("cannot write {}: {e}", path.display());
@@ -116,7 +117,7 @@ impl SnapshotFile {
         let line = line.to_string() + "\n";
         let there = system.facts(&path).map_or(0, |facts| facts.size);
         if known == 0 || there != known {
-            // What a process left there that died before its snapshot said so.
+            // Remains of a process that died before it wrote the snapshot.
             let mut whole = match known {
                 0 => Vec::new(),
                 _ => system.read(&path, MAX_HISTORY).map_err(wrong)?,
@@ -134,17 +135,17 @@ impl SnapshotFile {
     }
 }
 
-/// The file beside a snapshot.
+/// Returns the path of a snapshot's history file.
 pub(crate) fn history_of(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".history");
     path.with_file_name(name)
 }
 
-/// The lines in the first bytes of the file beside a snapshot, which are its own.
+/// Returns the lines in the valid part of a history file, its first `bytes` bytes.
 ///
 /// # Errors
-/// A text that names the file.
+/// A message that names the file.
 pub(crate) fn lines_of(
     system: &dyn System,
     beside: &Path,
@@ -159,30 +160,30 @@ pub(crate) fn lines_of(
     lines.map(|line| serde_json::from_slice(line).map_err(|e| wrong(e.to_string()))).collect()
 }
 
-/// What was saved.
+/// The result of writing a snapshot.
 pub(crate) struct Saved {
-    /// What is in the file.
+    /// The content of the file.
     pub(crate) snapshot: Json,
-    /// What has moved to the file beside it.
+    /// The line that was appended to the history file.
     pub(crate) moved: Option<Json>,
-    /// How long that file is.
+    /// The size of the history file in bytes.
     pub(crate) bytes: u64,
 }
 
-/// A snapshot that a loop goes on from, whole.
+/// A complete snapshot from which a loop resumes.
 pub(crate) struct Resumed {
     path: PathBuf,
-    /// What it says.
+    /// Its content.
     pub(crate) snapshot: Json,
     marks: Marks,
     bytes: u64,
 }
 
 impl Resumed {
-    /// Reads a snapshot, and what is beside it.
+    /// Reads a snapshot and its history file.
     ///
     /// # Errors
-    /// A text that names the file that cannot be read.
+    /// A message that names the unreadable file.
     pub(crate) fn read(system: &dyn System, path: PathBuf) -> std::result::Result<Resumed, String> {
         let wrong = |why: String| format!("cannot read {}: {why}", path.display());
         let text = system.read_text(&path, MAX_SNAPSHOT).map_err(|e| wrong(e.to_string()))?;
@@ -190,7 +191,7 @@ impl Resumed {
         Resumed::complete(system, path, snapshot)
     }
 
-    /// Puts what is beside a snapshot back into it.
+    /// Merges the content of the history file into a snapshot.
     ///
     /// # Errors
     /// As [`Resumed::read`].
@@ -212,27 +213,27 @@ impl Resumed {
     }
 }
 
-/// The keeper of a loop that nobody has a handle of: a file, when it names one.
+/// The keeper of a loop without a handle: it uses a file, if the loop names one.
 pub(crate) struct FileKeeper {
     file: Option<SnapshotFile>,
     turns: Option<Turnover>,
 }
 
-/// When a loop has its program begin anew.
+/// When a loop restarts its program.
 struct Turnover {
     /// The file of its snapshots, as the program named it.
     named: String,
-    /// Behind so many waits.
+    /// The number of waits after which it restarts.
     after: u64,
-    /// The waits so far. What counts must be the same when a journal is followed.
+    /// The waits so far. A number of waits is the same when a journal is replayed.
     waits: Cell<u64>,
 }
 
 impl FileKeeper {
-    /// The keeper of the file that the running task names.
+    /// Creates the keeper for the file that the options name.
     ///
     /// # Errors
-    /// The program is to begin anew where it cannot.
+    /// The program should restart, but cannot.
     pub(crate) fn new(cx: &Cx, daemon: &DaemonConfig) -> Result<FileKeeper> {
         let system = cx.system();
         let file = daemon.snapshot_path().map(|path| system.work_dir().join(path));
@@ -253,10 +254,10 @@ impl FileKeeper {
     }
 }
 
-/// The snapshot that a loop goes on from, and whether it rested when its program began anew.
+/// Returns the snapshot from which a loop resumes, and whether it was idle when its program restarted.
 ///
 /// # Errors
-/// It cannot be read.
+/// The snapshot cannot be read.
 pub(crate) fn resumed(cx: &Cx, config: &LoopConfig) -> Result<Option<(Resumed, bool)>> {
     let Some(daemon) = &config.daemon else { return Ok(None) };
     let rested = daemon.persist_path.as_deref().filter(|path| anew::rested_in(cx, path));
@@ -307,16 +308,16 @@ impl Keeper for FileKeeper {
         if turns.waits.get() <= turns.after {
             return Ok(());
         }
-        // What it has seen of its files since it came to rest.
+        // Stores the state of the watched files since the loop became idle.
         self.keep(cx, agent, "idle", true)?;
         Err(anew::hand_over(cx, anew::with_daemon(cx, &turns.named)?))
     }
 }
 
-/// Replaces a file by pretty JSON, making its folder.
+/// Replaces a file by formatted JSON, and creates its directory.
 ///
 /// # Errors
-/// A text that names the file.
+/// A message that names the file.
 pub(crate) fn write(
     system: &dyn System,
     path: &std::path::Path,
@@ -328,10 +329,10 @@ pub(crate) fn write(
         .map_err(|e| format!("cannot write {}: {e}", path.display()))
 }
 
-/// When watched files were changed last.
+/// Returns the modification times of watched files.
 ///
 /// # Errors
-/// A file that the running task may not look at.
+/// The running task is not permitted to read a file.
 pub(crate) fn observe(cx: &Cx, paths: &[String]) -> Result<BTreeMap<String, f64>> {
     let system = cx.system();
     let mut seen = BTreeMap::new();
@@ -348,10 +349,10 @@ pub(crate) fn observe(cx: &Cx, paths: &[String]) -> Result<BTreeMap<String, f64>
     Ok(seen)
 }
 
-/// Rests once: keeps the snapshot, waits, looks.
+/// Performs one idle period: stores the snapshot, waits, and checks for changes.
 ///
 /// # Errors
-/// A snapshot that cannot be written, and what interrupts the wait.
+/// The snapshot cannot be written, or the wait is interrupted.
 pub(crate) async fn rest(
     cx: &Cx,
     keeper: &dyn Keeper,
@@ -379,7 +380,7 @@ pub(crate) async fn rest(
     let mut sleep = std::pin::pin!(cx.sleep(Duration::from_millis(rest.wait_ms)));
     loop {
         let mut host = std::pin::pin!(listener.bell().notified());
-        // From here on no ring is missed.
+        // Notifications after this point are not missed.
         host.as_mut().enable();
         if keeper.waits() || listener.has_news() {
             break;
@@ -390,7 +391,7 @@ pub(crate) async fn rest(
                 None => std::future::pending().await,
             }
         };
-        // A bell may have rung for a message that was taken already.
+        // The notification may be for a message that was already taken.
         tokio::select! {
             biased;
             () = own => {}

@@ -1,4 +1,4 @@
-//! Runs workflows: asks models, runs commands, waits and writes records, as the state machine of a run says.
+//! Runs workflows: calls models, runs commands, waits and writes records, as the state machine of a run directs.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -37,13 +37,13 @@ use crate::worker::stage::{check_transcript, dict_of};
 use crate::worker::start::{Start, start, stop, wait};
 use crate::worker::terms::{Limits, Terms};
 
-/// The largest record that is read: 1 GiB.
+/// Maximum size of a record that is read: 1 GiB.
 const MAX_RECORD: u64 = 1 << 30;
 
 /// Runs a workflow from its arguments to its result dict.
 ///
 /// # Errors
-/// Wrong arguments, a graph that cannot run, a contract that is not kept, or what a stage throws.
+/// Invalid arguments, a graph that cannot run, a violated contract, or an error that a stage throws.
 pub(crate) async fn execute(
     cx: &Cx,
     task: &Value,
@@ -106,7 +106,7 @@ pub(crate) async fn execute(
     if let Err(error) = tree.close(ended, wrong).await {
         if error.is_catchable() && !finished {
             run.abort(&error.uncaught_text(), &world);
-            // The error of the stage is what counts; that its record could not be written either is told beside it.
+            // The error of the stage takes precedence; a failure to write its record is reported as a warning.
             let written = file.as_ref().map_or(Ok(0), |file| file.write(cx, &run.packed_record()));
             if let Err(problem) = written {
                 cx.system().write_err(&harn_syntax::notice(&format!("warning: {}", problem.uncaught_text())));
@@ -117,7 +117,8 @@ pub(crate) async fn execute(
     Ok(kept.give(&run.result()))
 }
 
-/// What a run and its graph hold all work of the run to: each stands over what the nodes say, so that nodes only narrow.
+/// Returns the limits of a run and its graph for all work of the run. They apply on top of the nodes' limits, so that
+/// nodes can only restrict.
 fn limits_of(graph: &Value, options: &Value) -> Result<Limits> {
     let run = ["approval_policy"].into_iter().chain(LIMIT_KEYS).map(|key| (key, entry(options, key)));
     let named = [("policy", "capability_policy"), ("approval_policy", "approval_policy")];
@@ -141,7 +142,7 @@ async fn drive(
                 if let Some(file) = file {
                     file.save(cx, run)?;
                 }
-                // A chain of nodes that need nothing leaves no other moment.
+                // A chain of nodes without waits has no other point to yield.
                 cx.give_way().await?;
                 Answer::Done
             }
@@ -177,7 +178,7 @@ async fn drive(
     }
 }
 
-/// Does one piece of work: here, or by a worker of its own.
+/// Performs a unit of work, directly or in a worker.
 async fn perform(cx: &Cx, work: &Work, options: &Value) -> Result<Report> {
     let _said = task_facts::say(cx, [("run_id", &*work.run_id), ("stage_id", &*work.stage_id)]);
     match &work.delegate {
@@ -186,7 +187,7 @@ async fn perform(cx: &Cx, work: &Work, options: &Value) -> Result<Report> {
     }
 }
 
-/// Stops a worker that nobody waits for any more.
+/// Stops a worker when its caller no longer waits.
 struct Delegated {
     cx: Cx,
     worker: Rc<Worker>,
@@ -198,7 +199,7 @@ impl Drop for Delegated {
         if !self.worker.life().blocks() {
             return;
         }
-        // A run that is set aside, to go on in another process, cancels nothing.
+        // Workers of a run that is suspended, to be resumed in another process, are not cancelled.
         let task = self.cx.task();
         if task.is_aborted() || task.interrupted_since(self.deadlines) {
             stop(&self.cx, &self.worker);
@@ -208,7 +209,7 @@ impl Drop for Delegated {
     }
 }
 
-/// Has a worker do a piece of work.
+/// Performs a unit of work in a worker.
 async fn delegate(cx: &Cx, work: &Work, options: &Value, request: &Json) -> Result<Report> {
     let described = Work { delegate: None, ..work.clone() };
     let mut config = Dict::new();
@@ -250,14 +251,14 @@ async fn delegate(cx: &Cx, work: &Work, options: &Value, request: &Json) -> Resu
     let done = handle["result"]["report"].take();
     let mut report: Report = done.read().map_err(thrown)?;
     if let Some(fields) = handle.as_object_mut() {
-        // The stage of the record has it.
+        // The stage in the record contains the result.
         fields.shift_remove("result");
     }
     report.worker = handle;
     Ok(report)
 }
 
-/// The result of a worker that did a piece of work.
+/// Returns the result of a worker that performed a unit of work.
 pub(crate) async fn delegated(cx: &Cx, config: &Value, task: &str, execution: &Json) -> Result<Json> {
     let report = perform_described(cx, &entry(config, "work"), &entry(config, "work_options")).await?;
     let report = to_json(&report);
@@ -267,8 +268,8 @@ pub(crate) async fn delegated(cx: &Cx, config: &Value, task: &str, execution: &J
     }))
 }
 
-/// Runs the loop or call of a stage: its result, and the text that it shows. In a worker, a single call passes the ceilings of the
-/// task as one of `llm_call` does; `workflow_execute` passed them for all stages.
+/// Runs the loop or call of a stage; returns its result, and the displayed text. In a worker, a single call is checked
+/// against the task's policies, like one of `llm_call`; `workflow_execute` has checked them for all stages.
 pub(crate) async fn ask_model(
     cx: &Cx,
     work: &Work,
@@ -299,7 +300,7 @@ pub(crate) async fn ask_model(
     Ok((result, text))
 }
 
-/// Does a piece of work with a model, and reports it.
+/// Performs a unit of work with a model, and reports it.
 async fn ask(cx: &Cx, work: &Work, options: &Value) -> Result<Report> {
     let started = cx.system().monotonic();
     let done = ask_model(cx, work, options, false).await;
@@ -307,7 +308,7 @@ async fn ask(cx: &Cx, work: &Work, options: &Value) -> Result<Report> {
         i64::try_from(cx.system().monotonic().saturating_sub(started).as_millis()).unwrap_or(i64::MAX);
     let (result, said) = match done {
         Ok(done) => done,
-        // A reply that does not keep the contract of its stage is a failed stage, and no error of the program.
+        // If a reply violates the contract of its stage, the stage fails without an error of the program.
         Err(error) if error.is_catchable() && is_invalid(&to_json(&error.caught())) => {
             let error = to_json(&error.caught());
             (json!({"status": Category::SchemaValidation.as_str(), "error": error}), String::new())
@@ -330,7 +331,7 @@ fn is_invalid(error: &Json) -> bool {
     error["category"] == Category::SchemaValidation.as_str()
 }
 
-/// Does pieces of work, each in a task of its own, until enough have succeeded. What is not needed any more is stopped.
+/// Performs units of work, each in a separate task, until enough have succeeded. Stops those that are no longer needed.
 async fn run_many(
     cx: &Cx,
     works: Vec<Work>,
@@ -374,7 +375,7 @@ async fn run_many(
         let report = match result {
             Ok(value) => Ok(to_json(&value).read::<Report>().map_err(thrown)?),
             Err(error) if error.is_catchable() => {
-                // The record says so; who runs the program is told, too.
+                // The error is in the record; also print it for the user.
                 let text = error.uncaught_text();
                 cx.system().write_err(&harn_syntax::notice(&format!(
                     "warning: workflow stage {node}, item {}: {text}",
@@ -397,7 +398,7 @@ pub(crate) async fn perform_described(cx: &Cx, work: &Value, options: &Value) ->
     Ok(from_json(&Json::lossy(&report)))
 }
 
-/// Runs a command that verifies, by the builtin that runs programs: whoever watches commands sees it, too.
+/// Runs a command that verifies, with the builtin that runs programs, so that command policies apply.
 async fn run_command(cx: &Cx, command: &Command) -> Result<Answer> {
     let _limit = limited(cx, &command.policy)?;
     let exec = cx.vm().builtin("exec").ok_or_else(|| Error::runtime("no builtin exec"))?;
@@ -422,7 +423,7 @@ async fn run_command(cx: &Cx, command: &Command) -> Result<Answer> {
     Ok(Answer::Ran { stdout: text("stdout"), stderr, status })
 }
 
-/// Puts the policy of a node over what it does.
+/// Applies the policy of a node to its work.
 fn limited(cx: &Cx, policy: &Json) -> Result<Option<Limit>> {
     if policy.is_null() {
         return Ok(None);
@@ -433,15 +434,15 @@ fn limited(cx: &Cx, policy: &Json) -> Result<Option<Limit>> {
     Ok(Some(narrow(cx, policy, Value::NIL)))
 }
 
-/// Where the record of a run lies.
+/// The location of a run's record.
 struct RecordFile {
     path: PathBuf,
     shown: String,
-    /// What the files have by now.
+    /// The state of the files.
     saved: Cell<Option<Saved>>,
 }
 
-/// How much of a record is in its files, and how large they are.
+/// The part of a record that is in its files, and their sizes.
 #[derive(Clone, Copy)]
 struct Saved {
     mark: Mark,
@@ -450,7 +451,7 @@ struct Saved {
 }
 
 impl RecordFile {
-    /// None where nobody has chosen a place and nothing may be kept.
+    /// Returns `None` if no path is configured and the run must not write.
     fn choose(cx: &Cx, options: &RunOptions) -> Option<RecordFile> {
         let given = options.persist_path.as_ref().or(options.resume_path.as_ref()).cloned();
         let given = given.or_else(|| options.resume_run["persisted_path"].as_str().map(str::to_owned));
@@ -473,21 +474,21 @@ impl RecordFile {
         cx.refusal(error).unwrap_or_else(text)
     }
 
-    /// Writes the record as a whole.
+    /// Writes the complete record.
     fn write(&self, cx: &Cx, record: &Json) -> Result<usize> {
         let written = write_record(&*cx.system(), &self.path, record);
         let size = written.map_err(|error| self.failed(cx, &error))?;
         let later = later_than(&self.path);
         if cx.system().link_facts(&later).is_ok() {
-            // What is in it is in the record now. Left behind, it would change nothing.
+            // The record now contains its content. If it remains, it has no effect.
             let _ = cx.system().remove(&later);
         }
         Ok(size)
     }
 
-    /// Keeps what the run has come to. The whole record is written at the start, at the end, and when what came later has grown
-    /// as large as the record; what comes in between goes to a file beside it. So the bytes that are written in all grow as
-    /// the record does, not as its square.
+    /// Stores the state of the run. The complete record is written at the start, at the end, and when the changes have
+    /// grown as large as the record; changes in between are appended to a second file. So the total number of written
+    /// bytes is linear in the size of the record instead of quadratic.
     fn save(&self, cx: &Cx, run: &Execution) -> Result<()> {
         if let Some(saved) = self.saved.get().filter(|_| !run.is_closing()) {
             let changes = serde_json::to_vec(&run.changes(saved.mark));
@@ -507,21 +508,21 @@ impl RecordFile {
     }
 }
 
-/// The file with what came after a record was written.
+/// Returns the path of the file with the changes since a record was written.
 fn later_than(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".later");
     name.into()
 }
 
-/// Writes a record as a whole, and returns its size.
+/// Writes a complete record, and returns its size.
 pub(crate) fn write_record(system: &dyn System, path: &Path, record: &Json) -> std::io::Result<usize> {
     let text = serde_json::to_vec(record).map_err(std::io::Error::other)?;
     system.write_with_folder(path, |system| system.replace(path, &text))?;
     Ok(text.len())
 }
 
-/// Reads JSON. Artifacts may be nested deeper than the quick reader goes.
+/// Parses JSON. Artifacts may be nested deeper than the fast parser supports.
 fn parsed(bytes: &[u8]) -> std::result::Result<Json, String> {
     serde_json::from_slice(bytes).or_else(|quick| {
         let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
@@ -542,12 +543,12 @@ pub(crate) fn load(system: &dyn System, path: &str) -> std::result::Result<Json,
     if run["status"] == "running" {
         let later = match system.read(&later_than(&file), MAX_RECORD) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-            // Without it, work that is done would be done again.
+            // Without the changes, completed work would be repeated.
             read => {
                 read.map_err(|e| format!("cannot read {path}.later, which belongs to the run record: {e}"))?
             }
         };
-        // A last line that was not written to its end was not acknowledged.
+        // An incomplete last line was not acknowledged.
         let lines = later.split(|byte| *byte == b'\n').map(parsed);
         let _ = lines.map_while(std::result::Result::ok).all(|changes| apply(&mut run, &changes));
     }

@@ -1,4 +1,4 @@
-//! Functions in options: a file cannot hold them, so whoever goes on from one gives them anew.
+//! Functions in options: files cannot store them, so a program that resumes from a file must pass them again.
 
 use harn_value::{Dict, Value};
 use harn_vm::Cx;
@@ -7,7 +7,7 @@ use harn_vm::closure::is_callable;
 use crate::convert::entry;
 use crate::session::Sessions;
 
-/// The places (`node.tools.tools.0.handler`) whose functions are still missing.
+/// Returns the places (`node.tools.tools.0.handler`) whose functions are still missing.
 pub(crate) fn lost(places: &[String], config: &Value) -> Vec<String> {
     places.iter().filter(|place| is_lost(place, config)).cloned().collect()
 }
@@ -23,7 +23,7 @@ fn is_lost(place: &str, config: &Value) -> bool {
     !is_callable(&at)
 }
 
-/// Gives tools without handlers those of the registry in force, by name.
+/// Adds handlers from the active registry, by name, to tools without handlers.
 pub(crate) fn with_handlers(cx: &Cx, config: &Value) -> Value {
     let Some(registry) = cx.state::<Sessions>().tools(cx) else { return config.clone() };
     let known = entry(&registry, "tools");

@@ -1,4 +1,4 @@
-//! What a worker does: a sub-agent's loop, a stage, a workflow.
+//! The work of a worker: a sub-agent's loop, a stage, or a workflow.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -21,14 +21,14 @@ use crate::worker::{place, start};
 /// The options of a compaction in `carry.context_policy`.
 const COMPACTION: [&str; 4] = ["strategy", "compact_strategy", "keep_last", "target_tokens"];
 
-/// A job that ends without a word: its task was stopped.
+/// Handles a job that ends without a result, because its task was stopped.
 struct Abandoned<'a>(&'a Cx, &'a Rc<Worker>, RefCell<Option<place::Made>>);
 
 impl Drop for Abandoned<'_> {
     fn drop(&mut self) {
         let Abandoned(cx, worker, tree) = self;
-        // Whose owner goes on without it, or was stopped, is cancelled. When the program ends, the snapshot says that it
-        // was running, and `resume_agent` continues it.
+        // Cancel it if its owner has ended. If the program ends, the snapshot records that it was running, and
+        // `resume_agent` resumes it.
         let owner_ended = worker.owner.as_ref().is_some_and(|owner| owner.life() != Life::Running);
         if owner_ended && worker.life() == Life::Running {
             worker.change(cx, Record::cancel);
@@ -37,7 +37,7 @@ impl Drop for Abandoned<'_> {
             place::remove_now(cx, tree.take());
         }
         if worker.life() != Life::Running {
-            // What it has started ends with it. A task that was stopped before it began would not say so itself.
+            // Its child workers end with it. A task that was stopped before it began does not report its end.
             let all = cx.state::<Workers>().all_here();
             let owned = |one: &&Rc<Worker>| one.owner.as_ref().is_some_and(|owner| Rc::ptr_eq(owner, worker));
             for one in all.iter().filter(owned).filter(|one| one.life() == Life::Running) {
@@ -78,11 +78,11 @@ async fn work(
         let record = worker.record.borrow();
         (record.execution.clone(), record.mode, record.history.len() > 1)
     };
-    // The tree may be gone since the last time.
+    // The tree may have been removed since the last run.
     place::prepare(cx, &execution).await.map_err(thrown)?;
     *tree.borrow_mut() = place::made(cx, &execution);
     let ended = perform(cx, worker, config, &execution, mode, again).await;
-    // Who is stopped when the program ends goes on some day, in the same tree.
+    // A worker that is stopped with the program may be resumed later, in the same tree.
     if ended.as_ref().is_err_and(|error| !error.is_catchable()) {
         return ended;
     }
@@ -96,8 +96,7 @@ async fn work(
     }
 }
 
-/// Does what a worker is for, under its terms.
-/// What whoever approves of a change is told of the worker that makes it.
+/// Returns the runtime's data about a worker for approvals of its changes.
 fn who(record: &Record) -> Map<String, Json> {
     let known = [
         ("worker_id", Some(record.id.clone())),
@@ -136,7 +135,7 @@ async fn perform(
             if again {
                 sub.begin_with(&inputs.transcript)?;
             }
-            // Its place is that of the worker.
+            // Its execution context is that of the worker.
             let envelope = sub.run(cx, &inputs.task, &Default::default()).await?;
             Outcome {
                 transcript: envelope.transcript().clone(),
@@ -163,7 +162,7 @@ async fn perform(
     Ok(outcome)
 }
 
-/// Runs a workflow with the builtin that does.
+/// Runs a workflow with the builtin `workflow_execute`.
 async fn workflow(
     cx: &Cx,
     worker: &Rc<Worker>,
@@ -195,12 +194,12 @@ async fn workflow(
 /// The builtin that runs workflows.
 pub(crate) const EXECUTE: &str = "workflow_execute";
 
-/// What is said when there is none.
+/// Returns the error message if it is missing.
 pub(crate) fn no_workflows() -> String {
     "config.graph needs workflows, which this version does not have; give a node".to_owned() // prose-ok: diagnostic
 }
 
-/// The conversation as `carry.transcript_mode` wants it.
+/// Returns the conversation in the form that `carry.transcript_mode` requires.
 async fn carried(cx: &Cx, worker: &Rc<Worker>, transcript: &Json) -> Result<Json> {
     let (mode, policy) = {
         let carry = &worker.record.borrow().carry;
@@ -224,17 +223,17 @@ async fn carried(cx: &Cx, worker: &Rc<Worker>, transcript: &Json) -> Result<Json
     }
 }
 
-/// Runs again what has ended, or was interrupted, when `change` says so.
+/// Runs a worker again that has ended or was interrupted, if `change` permits it.
 ///
 /// # Errors
-/// What `change` says.
+/// An error of `change`.
 pub(crate) fn again(
     cx: &Cx,
     worker: &Rc<Worker>,
     change: impl FnOnce(&mut Record, &str) -> std::result::Result<Option<harn_agent::lifecycle::Update>, String>,
 ) -> Result<()> {
     let mut refused = None;
-    // As when it was started: it is listed as running and runs, or neither.
+    // As at its first start, it must not be listed as running without running.
     let _calm = Calm::new();
     worker.change(cx, |record, now| match change(record, now) {
         Ok(update) => update,
@@ -252,7 +251,7 @@ pub(crate) fn again(
     Ok(())
 }
 
-/// The error of a missing worker.
+/// Returns the error for an unknown worker.
 pub(crate) fn unknown(id: &str) -> Error {
     thrown(format!("unknown worker: {id}"))
 }

@@ -1,16 +1,16 @@
-//! Work that is handed on: workers, sub-agents and stages. What a piece of work is and what may happen to it says
-//! [`harn_agent::lifecycle`]; here it is run, stopped, waited for and saved.
+//! Delegated work: workers, sub-agents and stages. [`harn_agent::lifecycle`] defines units of work and their state
+//! changes; this module runs, stops, awaits and saves them.
 //!
-//! | File | What it holds |
+//! | File | Content |
 //! | --- | --- |
-//! | `registry` | the workers of a program, their snapshots, and who hears of them |
-//! | `start` | starts, waits for, stops and resumes work, whatever it does |
-//! | `job` | what a worker does: a loop, a stage, a workflow |
-//! | `sub_agent` | a loop in a session of its own, with an envelope |
+//! | `registry` | the workers of a program, their snapshots, and their subscribers |
+//! | `start` | starts, awaits, stops and resumes workers of any kind |
+//! | `job` | the work of a worker: a loop, a stage, a workflow |
+//! | `sub_agent` | a loop in a separate session, with an envelope |
 //! | `stage` | one delegated stage |
-//! | `place` | where work runs: folder, environment, working tree |
-//! | `handlers` | functions that a file cannot hold |
-//! | `terms` | what holds while work runs: policies, depth, place |
+//! | `place` | where work runs: directory, environment, working tree |
+//! | `handlers` | functions that files cannot store |
+//! | `terms` | limits of running work: policies, depth, directory |
 
 pub(crate) mod handlers;
 pub(crate) mod job;

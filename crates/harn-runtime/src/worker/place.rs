@@ -1,4 +1,4 @@
-//! Where work runs.
+//! The execution context of work: directory, environment and working tree.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +10,7 @@ use harn_stdlib::state_place;
 use harn_system::{Command, Finished, Layer, PeerRequest, Refusal, System, SystemExt, Waiting};
 use harn_vm::{Cx, Error};
 
-/// Another working directory and environment over a system.
+/// A system layer with a different working directory and environment.
 struct Place {
     inner: Rc<dyn System>,
     cwd: Option<PathBuf>,
@@ -42,30 +42,30 @@ impl Layer for Place {
 }
 
 impl Place {
-    /// A program runs where the work runs.
+    /// Applies the directory and environment to a command.
     fn settle(&self, command: &mut Command) {
         if command.dir.is_none() {
             command.dir.clone_from(&self.cwd);
         }
         if !command.clear_env {
-            // What the command says itself comes last, and wins.
+            // Variables of the command itself come last and take precedence.
             let own = self.env.iter().map(|(name, value)| (name.clone(), Some(value.clone())));
             command.env = own.chain(std::mem::take(&mut command.env)).collect();
         }
     }
 }
 
-/// The layer of an execution over a system.
+/// Returns the system layer of an execution.
 pub(crate) fn layer(inner: Rc<dyn System>, execution: &Execution) -> Rc<dyn System> {
     let tree = execution.worktree.as_ref().and_then(|tree| tree.path.clone());
     let cwd = tree.or_else(|| execution.cwd.clone()).map(PathBuf::from);
     Rc::new(Place { inner, cwd, env: execution.env.clone() })
 }
 
-/// Makes relative places absolute, and looks whether they are there. A working tree gets a path.
+/// Makes relative paths absolute, and checks that the directories exist. Assigns a path to a working tree.
 ///
 /// # Errors
-/// A folder that is none.
+/// A path is not a directory.
 pub(crate) fn settle(cx: &Cx, execution: &mut Execution, id: &str) -> Result<(), String> {
     let system = cx.system();
     let work = system.work_dir();
@@ -92,15 +92,15 @@ pub(crate) fn settle(cx: &Cx, execution: &mut Execution, id: &str) -> Result<(),
     Ok(())
 }
 
-/// Makes the working tree when it is not there. It is made with the rights of the running task.
+/// Creates the working tree if it does not exist, with the rights of the running task.
 ///
 /// # Errors
-/// What git says.
+/// The error message of git.
 pub(crate) async fn prepare(cx: &Cx, execution: &Execution) -> Result<(), String> {
     let Some(tree) = &execution.worktree else { return Ok(()) };
     let Some(path) = &tree.path else { return Ok(()) };
     let system = cx.system();
-    // git itself is held by no permission.
+    // The git process is not subject to the task's permissions, so check them here.
     system.check_write(Path::new(path)).map_err(|error| format!("execution.worktree: {error}"))?;
     if system.exists(&Path::new(path).join(".git")) {
         return Ok(());
@@ -115,37 +115,37 @@ pub(crate) async fn prepare(cx: &Cx, execution: &Execution) -> Result<(), String
     made.map_err(|why| format!("execution.worktree: {why}"))
 }
 
-/// The working tree of work that runs. However the work ends, a tree that is to be removed then is removed: with git when
-/// there is time for it, else at once, when the task is stopped. The end of the process leaves it to whoever goes on.
+/// The working tree of running work. If it is temporary, it is removed when the work ends: with git if there is time,
+/// or else directly, when the task is stopped. It remains if the process ends, for a process that resumes the work.
 pub(crate) struct Tree {
     cx: Cx,
     execution: Execution,
-    /// How many deadlines held when the work began.
+    /// The number of active deadlines when the work began.
     deadlines: usize,
     /// Whether a stop removes it.
     armed: bool,
     made: Option<Made>,
 }
 
-/// A working tree that is there: its folder, and what the repository knows of it. It is looked up before the work begins: git that
-/// is stopped while it removes a tree may leave either.
+/// An existing working tree: its directory, and its metadata in the repository. It is determined before the work
+/// begins, because git may leave either of them if it is stopped while it removes a tree.
 pub(crate) struct Made {
     folder: PathBuf,
     entry: PathBuf,
 }
 
 impl Tree {
-    /// Makes the tree when it is not there; see [`prepare`].
+    /// Creates the tree if it does not exist; see [`prepare`].
     ///
     /// # Errors
-    /// What git says.
+    /// The error message of git.
     pub(crate) async fn make(cx: &Cx, execution: &Execution) -> Result<Tree, String> {
         let path = removed_later(execution);
         let there = path.is_some_and(|path| cx.system().exists(path));
         let (cx, deadlines) = (cx.clone(), cx.task().deadline_count());
         let mut tree = Tree { cx, execution: execution.clone(), deadlines, armed: !there, made: None };
         if let Err(why) = prepare(&tree.cx, execution).await {
-            // What git could not finish is not left lying about; what was there before is not touched.
+            // Remove what git has left unfinished, but not a directory that existed before.
             if tree.armed {
                 remove_now(&tree.cx, made(&tree.cx, execution));
             }
@@ -157,10 +157,10 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Ends the work: removes the tree when it is to be removed. The work's own error comes before one of git.
+    /// Ends the work and removes a temporary tree. An error of the work takes precedence over one of git.
     ///
     /// # Errors
-    /// That of the work, else what git says.
+    /// The error of the work, or else the error message of git.
     pub(crate) async fn close<T>(
         mut self,
         ended: harn_vm::Result<T>,
@@ -178,7 +178,7 @@ impl Tree {
         }
     }
 
-    /// The work goes on elsewhere, with its tree.
+    /// Leaves the tree to work that continues elsewhere.
     pub(crate) fn hand_on(mut self) {
         self.armed = false;
     }
@@ -193,21 +193,21 @@ impl Drop for Tree {
     }
 }
 
-/// Tells what could not be cleaned up.
+/// Warns that the cleanup failed.
 pub(crate) fn warn(cx: &Cx, why: &str) {
     cx.system().write_err(&harn_syntax::notice(&format!("warning: execution.worktree: {why}")));
 }
 
-/// The folder of a working tree that is removed in the end.
+/// Returns the directory of a temporary working tree.
 fn removed_later(execution: &Execution) -> Option<&Path> {
     let tree = execution.worktree.as_ref().filter(|tree| tree.cleanup == Cleanup::Remove)?;
     tree.path.as_deref().map(Path::new)
 }
 
-/// Removes the working tree, when it is to be removed. Its branch stays, so that commits are not lost.
+/// Removes a temporary working tree. Its branch remains, so that commits are not lost.
 ///
 /// # Errors
-/// What git says.
+/// The error message of git.
 pub(crate) async fn clean_up(cx: &Cx, execution: &Execution) -> Result<(), String> {
     let (Some(path), Some(tree)) = (removed_later(execution), &execution.worktree) else { return Ok(()) };
     if !cx.system().exists(path) {
@@ -216,8 +216,8 @@ pub(crate) async fn clean_up(cx: &Cx, execution: &Execution) -> Result<(), Strin
     git(cx, tree, &["worktree", "remove", "--force", &path.to_string_lossy()]).await
 }
 
-/// Finds the working tree of an execution that is to be removed in the end. Only what git itself calls a working tree beside its
-/// repository is one.
+/// Finds the temporary working tree of an execution. Only a directory that git itself registers as a working tree is
+/// accepted.
 pub(crate) fn made(cx: &Cx, execution: &Execution) -> Option<Made> {
     let folder = removed_later(execution)?;
     let system = cx.system();
@@ -231,11 +231,11 @@ pub(crate) fn made(cx: &Cx, execution: &Execution) -> Option<Made> {
     (parent == "worktrees").then(|| Made { folder: folder.to_owned(), entry })
 }
 
-/// As [`clean_up`] where nothing can be waited for: a task that was stopped starts no program any more.
+/// Like [`clean_up`], without waiting: a stopped task cannot start programs.
 pub(crate) fn remove_now(cx: &Cx, made: Option<Made>) {
     let system = cx.system();
     for gone in made.iter().flat_map(|made| [&made.folder, &made.entry]) {
-        // Programs that were stopped with the work may still be at it.
+        // Programs that were stopped with the work may still be writing, so try twice.
         let removed = system.remove(gone).or_else(|_| system.remove(gone));
         if let Err(error) = removed
             && error.kind() != io::ErrorKind::NotFound
@@ -245,7 +245,7 @@ pub(crate) fn remove_now(cx: &Cx, made: Option<Made>) {
     }
 }
 
-/// The largest file that says where the repository of a working tree is.
+/// Maximum size of the file that contains the path of a working tree's repository.
 const MAX_LINK: u64 = 16 << 10;
 
 async fn git(cx: &Cx, tree: &Worktree, arguments: &[&str]) -> Result<(), String> {

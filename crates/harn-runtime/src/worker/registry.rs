@@ -25,29 +25,29 @@ use crate::worker::terms::Limits;
 
 /// A worker of this program.
 pub(crate) struct Worker {
-    /// All that can be saved of it.
+    /// The part of its state that can be saved.
     pub(crate) record: RefCell<Record>,
-    /// What it was started with, closures and all.
+    /// The configuration that it was started with, including closures.
     pub(crate) config: Value,
-    /// How deep in loops it was started, and how deep loops may be.
+    /// The nesting depth of loops where it was started, and its limit.
     pub(crate) depth: (u64, u64),
-    /// What it may do.
+    /// Its permissions.
     pub(crate) limits: Limits,
-    /// The command policies of whoever let it run last.
+    /// The command policies of its last caller.
     pub(crate) callers: RefCell<Vec<Rc<CommandPolicy>>>,
     /// The worker that started it.
     pub(crate) owner: Option<Rc<Worker>>,
-    /// The task that runs it, or did last.
+    /// Its current task, or the last one.
     pub(crate) task: RefCell<Option<Rc<Task>>>,
-    /// Whoever waits looks again.
+    /// Notifies waiting tasks of a changed state.
     pub(crate) changed: Notify,
-    /// What hooks of the project are still to be told: event and payload.
+    /// Events that hooks of the project have not received yet: event and payload.
     for_hooks: RefCell<Vec<(&'static str, Json)>>,
-    /// Where its snapshot is written: with the permissions of the code that started it.
+    /// The system layer for its snapshot, with the permissions of the code that started it.
     system: Rc<dyn System>,
-    /// Whether a failed write of the snapshot was told.
+    /// Whether a failed write of the snapshot was reported.
     warned: Cell<bool>,
-    /// Whether the program was shown how it ended.
+    /// Whether the program received its final state.
     shown: Cell<bool>,
 }
 
@@ -76,19 +76,19 @@ impl Worker {
         }
     }
 
-    /// Where it stands.
+    /// Returns its state.
     pub(crate) fn life(&self) -> Life {
         self.record.borrow().life
     }
 
-    /// What scripts see.
+    /// Returns the handle that scripts receive.
     pub(crate) fn handle(&self) -> Value {
         self.shown.set(self.life() != Life::Running);
         from_json(&self.record.borrow().handle())
     }
 
-    /// The folder of the snapshot that has all that is left of the worker: it has ended, the program has seen how, and nothing else
-    /// refers to it.
+    /// Returns the directory of the snapshot if the worker can be dropped from memory: it has ended, the program has
+    /// received its final state, and it has no other references.
     fn only_snapshot(self: &Rc<Worker>) -> Option<String> {
         let record = self.record.borrow();
         let is_over = !record.life.blocks() && self.shown.get() && Rc::strong_count(self) == 1;
@@ -98,7 +98,7 @@ impl Worker {
         Some(folder.to_str()?.to_owned())
     }
 
-    /// Changes the record, saves it, and lets everybody know.
+    /// Changes the record, saves it, and notifies waiting tasks and subscribers.
     pub(crate) fn change(&self, cx: &Cx, work: impl FnOnce(&mut Record, &str) -> Option<Update>) {
         let now = timestamp_now(cx);
         let update = work(&mut self.record.borrow_mut(), &now);
@@ -115,7 +115,7 @@ impl Worker {
         self.changed.notify_waiters();
     }
 
-    /// Leaves an event for those who listen to the session that started the worker.
+    /// Queues an event for the subscribers of the session that started the worker.
     pub(crate) fn announce(&self, cx: &Cx, update: Update) {
         let record = self.record.borrow();
         let fields = json!({
@@ -134,10 +134,10 @@ impl Worker {
         session.update(AgentEvent::WorkerUpdate(fields));
     }
 
-    /// Writes the snapshot, when the worker keeps one.
+    /// Writes the snapshot, if the worker has one.
     ///
     /// # Errors
-    /// A text that names the file.
+    /// A message that names the file.
     pub(crate) fn save(&self) -> Result<(), String> {
         let record = self.record.borrow();
         let Some(path) = &record.snapshot_path else { return Ok(()) };
@@ -145,39 +145,39 @@ impl Worker {
     }
 }
 
-/// How many workers of which the program has seen the end stay in memory.
+/// Maximum number of workers in memory whose final state the program has received.
 const RECENT: usize = 64;
 
-/// All workers, in the order in which they came. Of those that have ended, older ones are only in their snapshots: a program that
-/// starts workers for months needs no more memory for them than an id each.
+/// All workers, in creation order. Older workers that have ended are only stored in their snapshots, so that a program
+/// that starts workers for months needs only memory for their ids.
 #[derive(Default)]
 pub(crate) struct Workers {
-    /// Workers in memory, each with its number.
+    /// Workers in memory, with their numbers.
     all: RefCell<Vec<(u64, Rc<Worker>)>>,
-    /// Numbers and snapshot folders of the others, by id.
+    /// Numbers and snapshot directories of the others, by id.
     stored: RefCell<BTreeMap<String, (u64, Rc<str>)>>,
-    /// The number of the next one.
+    /// The number of the next worker.
     next: Cell<u64>,
-    /// The worker that a task works for.
+    /// The worker that a task belongs to.
     pub(crate) running: TaskScope<Rc<Worker>>,
 }
 
 /// A worker of the program.
 pub(crate) enum Known {
-    /// It is in memory.
+    /// In memory.
     Here(Rc<Worker>),
-    /// It is in this snapshot.
+    /// Stored in this snapshot.
     Stored(PathBuf),
 }
 
 impl Workers {
-    /// The worker with an id, if it is in memory.
+    /// Returns the worker with an id, if it is in memory.
     pub(crate) fn here(&self, id: &str) -> Option<Rc<Worker>> {
         let all = self.all.borrow();
         all.iter().find(|(_, worker)| worker.record.borrow().id == id).map(|(_, worker)| worker.clone())
     }
 
-    /// The worker with an id.
+    /// Returns the worker with an id.
     pub(crate) fn known(&self, id: &str) -> Option<Known> {
         let stored = || {
             let stored = self.stored.borrow();
@@ -186,7 +186,7 @@ impl Workers {
         self.here(id).map(Known::Here).or_else(stored)
     }
 
-    /// Adds one, in the place of another one with its id.
+    /// Adds a worker, and replaces one with the same id.
     pub(crate) fn add(&self, worker: Rc<Worker>) {
         let id = worker.record.borrow().id.clone();
         let mut all = self.all.borrow_mut();
@@ -202,7 +202,7 @@ impl Workers {
         self.leave_to_snapshots();
     }
 
-    /// Drops the oldest workers that have ended, up to the recent ones.
+    /// Drops the oldest workers that have ended, except for the recent ones.
     fn leave_to_snapshots(&self) {
         let (mut all, mut stored) = (self.all.borrow_mut(), self.stored.borrow_mut());
         let folders: Vec<Option<String>> = all.iter().map(|(_, worker)| worker.only_snapshot()).collect();
@@ -212,7 +212,7 @@ impl Workers {
             let folder = folders.next().flatten().filter(|_| surplus > 0);
             let Some(folder) = folder else { return true };
             surplus -= 1;
-            // Nearly all are in one folder.
+            // Nearly all are in one directory.
             let last = stored.values().next_back().map(|(_, last)| last.clone());
             let folder = last.filter(|last| **last == *folder).unwrap_or_else(|| folder.into());
             stored.insert(worker.record.borrow().id.clone(), (*number, folder));
@@ -220,12 +220,12 @@ impl Workers {
         });
     }
 
-    /// Those in memory.
+    /// Returns the workers in memory.
     pub(crate) fn all_here(&self) -> Vec<Rc<Worker>> {
         self.all.borrow().iter().map(|(_, worker)| worker.clone()).collect()
     }
 
-    /// The ids of all.
+    /// Returns the ids of all workers.
     pub(crate) fn ids(&self) -> Vec<String> {
         let stored = self.stored.borrow();
         let mut all: Vec<(u64, String)> =
@@ -238,12 +238,12 @@ impl Workers {
     }
 }
 
-/// The snapshot of a worker.
+/// Returns the path of a worker's snapshot.
 pub(crate) fn snapshot_file(folder: &Path, id: &str) -> PathBuf {
     folder.join(format!("{id}.json"))
 }
 
-/// What is to be said at the end of a program of workers that failed while nothing asked for them.
+/// Returns messages about failed workers whose result the program did not request.
 pub fn unheard_failures(vm: &Vm) -> Vec<String> {
     let told = |worker: &Rc<Worker>| {
         let record = worker.record.borrow();
@@ -256,8 +256,8 @@ pub fn unheard_failures(vm: &Vm) -> Vec<String> {
     vm.extension::<Workers>().all_here().iter().filter_map(told).collect()
 }
 
-/// Tells those who listen to the session of the running loop what has happened to its workers. Called by the builtins of
-/// workers, so that listeners run in the task that started the work and see its variables.
+/// Reports state changes of workers to the subscribers of the running loop's session. Called by the builtins for
+/// workers, so that subscribers run in the task that started the work and see its variables.
 pub(crate) async fn tell_updates(cx: &Cx, worker: &Worker) {
     let hooks = cx.state::<Hooks>();
     for (event, payload) in worker.for_hooks.take() {

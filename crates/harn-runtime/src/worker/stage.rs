@@ -1,4 +1,4 @@
-//! One delegated stage: a loop or a single call over a task and artifacts.
+//! A delegated stage: a loop or a single call with a task and artifacts.
 
 use harn_agent::artifact::artifact;
 use harn_agent::workflow::{Node, of_single_stage};
@@ -13,7 +13,7 @@ use crate::kept::Kept;
 use crate::llm_embedder::{new_id, prompts_of};
 use crate::session::Sessions;
 
-/// Fields of a node that only a workflow knows what to do with.
+/// Fields of a node that are only supported in a workflow.
 const OF_WORKFLOWS: [&str; 7] = [
     "verify",
     "map_policy",
@@ -24,20 +24,20 @@ const OF_WORKFLOWS: [&str; 7] = [
     "context_policy",
 ];
 
-/// What a stage came to.
+/// The output of a stage.
 pub(crate) struct StageOutput {
     /// The result of its loop or call.
     pub(crate) result: Json,
     /// Its conversation.
     pub(crate) transcript: Json,
-    /// What it leaves.
+    /// The artifacts that it produced.
     pub(crate) artifacts: Vec<Json>,
 }
 
-/// Looks at a node before it is run.
+/// Checks a node before it is run.
 ///
 /// # Errors
-/// It is no dict, or needs a workflow around it.
+/// The node is not a dict, or requires a workflow.
 pub(crate) fn check(node: &Value) -> std::result::Result<(), String> {
     if node.to_dict().is_none() {
         return Err(format!("config.node must be a dict, got {}", node.type_name()));
@@ -61,18 +61,18 @@ pub(crate) fn check(node: &Value) -> std::result::Result<(), String> {
     Node::normalise(&name, &to_json(node)).map(drop)
 }
 
-/// What a node or graph says about itself is kept in records: it must be data.
+/// Checks that the metadata of a node or graph is data, because it is stored in records.
 ///
 /// # Errors
-/// It is not.
+/// The metadata is not data.
 pub(crate) fn check_data(what: &str, holder: &Value) -> std::result::Result<(), String> {
     harn_stdlib::check_data(what, &entry(holder, "metadata")).map_err(|error| error.caught().to_string())
 }
 
-/// Looks at a conversation that work is to begin with.
+/// Checks the initial conversation of work.
 ///
 /// # Errors
-/// It is none.
+/// The value is not a conversation.
 pub(crate) fn check_transcript(value: &Value) -> std::result::Result<(), String> {
     let given = to_json(value);
     let messages = match &given {
@@ -88,7 +88,7 @@ pub(crate) fn check_transcript(value: &Value) -> std::result::Result<(), String>
 /// Runs a stage, as a workflow does.
 ///
 /// # Errors
-/// What its contract says of artifacts, and what its loop or call throws.
+/// The artifacts violate its contract, or its loop or call throws.
 pub(crate) async fn run(
     cx: &Cx,
     node: &Value,
@@ -108,7 +108,7 @@ pub(crate) async fn run(
             "workflow stage {name} requires an existing session (it was given none)"
         )));
     }
-    // Without a session of the program, the conversation has one that ends with the stage.
+    // Without a named session, the conversation uses one that ends with the stage.
     let session_id = named.clone().unwrap_or_else(|| format!("agent_session_{}", new_id(cx.vm())));
     let session = cx.state::<Sessions>().named(&session_id);
     if !transcript.is_null() && session.history.borrow().messages.is_empty() {
@@ -140,7 +140,7 @@ pub(crate) async fn run(
     Ok(StageOutput { result, transcript, artifacts: vec![shown] })
 }
 
-/// The result of a worker that ran a stage.
+/// Returns the result of a worker that ran a stage.
 pub(crate) fn result(task: &str, output: &StageOutput, execution: &Json) -> Json {
     json!({
         "status": "completed", "mode": "stage", "task": task, "result": output.result,
@@ -148,7 +148,7 @@ pub(crate) fn result(task: &str, output: &StageOutput, execution: &Json) -> Json
     })
 }
 
-/// Where a node says what its worker was asked for.
+/// Returns the worker's request in the metadata of a node.
 pub(crate) fn metadata(node: &Value) -> Json {
     from_metadata(&entry(node, "metadata"))
 }
@@ -160,22 +160,22 @@ fn from_metadata(metadata: &Value) -> Json {
     }
 }
 
-/// The same for a graph.
+/// Returns the worker's request in the metadata of a graph.
 pub(crate) fn graph_metadata(graph: &Value) -> Json {
     from_metadata(&entry(graph, "metadata"))
 }
 
-/// A value of the program as a dict without keys that are nil.
+/// Creates a dict without entries that are nil.
 pub(crate) fn dict_of(pairs: impl IntoIterator<Item = (&'static str, Value)>) -> Value {
     let given = pairs.into_iter().filter(|(_, value)| !value.is_nil());
     let dict: Dict = given.collect();
     dict.into()
 }
 
-/// Script values of artifacts as JSON.
+/// Converts artifacts to JSON.
 ///
 /// # Errors
-/// They are no list, or one of them is none.
+/// The value is not a list of artifacts.
 pub(crate) fn artifacts(value: &Value) -> std::result::Result<Vec<Json>, String> {
     match to_json(value) {
         Json::Null => Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! Starts, waits for, stops and resumes work. This is what workflow stages and builtins go through.
+//! Starts, awaits, stops and resumes workers, for workflow stages and builtins.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -28,12 +28,12 @@ pub(crate) const JOB: &str = "__worker_job";
 /// How long stopping waits for cleanup.
 const STOPPING: Duration = Duration::from_millis(500);
 
-/// The largest snapshot that is read: 256 MiB.
+/// Maximum size of a snapshot that is read: 256 MiB.
 const MAX_SNAPSHOT: u64 = 256 << 20;
 
-/// Work to start.
+/// The parameters of a new worker.
 pub(crate) struct Start {
-    /// Who is told of errors.
+    /// The name of the function in errors.
     pub(crate) function: &'static str,
     /// Its kind.
     pub(crate) mode: Mode,
@@ -41,30 +41,31 @@ pub(crate) struct Start {
     pub(crate) name: String,
     /// The task.
     pub(crate) task: String,
-    /// What came with it.
+    /// Additional fields of the request.
     pub(crate) request: Request,
-    /// What the job looks at, and where the limits of the work are: `policy`, `tools`, `permissions`, `approval_policy`,
-    /// `carry`, `execution`, `audit`.
+    /// The configuration of the job, including the limits of the work: `policy`, `tools`, `permissions`,
+    /// `approval_policy`, `carry`, `execution`, `audit`.
     pub(crate) config: Value,
-    /// Where the limits are, when not in `config`.
+    /// The limits, if they are not in `config`.
     pub(crate) limits: Value,
-    /// The conversation to begin with.
+    /// The initial conversation.
     pub(crate) transcript: Json,
-    /// The artifacts to begin with.
+    /// The initial artifacts.
     pub(crate) artifacts: Vec<Json>,
-    /// The session of the work, when it has one.
+    /// The session of the work, if it has one.
     pub(crate) session_id: Option<String>,
-    /// The stage that hands it on.
+    /// The stage that delegates it.
     pub(crate) parent_stage_id: Option<String>,
     /// The run that it is part of.
     pub(crate) parent_run_id: Option<String>,
 }
 
-/// Starts work in a task of its own. It belongs to the worker that the running task works for, else to the program, and
-/// ends with it.
+/// Starts work in a separate task, which is owned by the worker of the running task, or else by the program, and ends
+/// with its owner.
 ///
 /// # Errors
-/// Wrong options, limits beyond those of the running task, a working tree or snapshot that cannot be made.
+/// The options are invalid, the limits exceed those of the running task, or a working tree or snapshot cannot be
+/// created.
 pub(crate) async fn start(cx: &Cx, start: Start) -> Result<Rc<Worker>> {
     let function = start.function;
     let told = |text: String| thrown(format!("{function}: {text}"));
@@ -105,14 +106,14 @@ pub(crate) async fn start(cx: &Cx, start: Start) -> Result<Rc<Worker>> {
     };
     let mut record = Record::new(plan, &timestamp_now(cx));
     if !limits.commands.is_empty() {
-        // A file cannot hold it, and without it the work may not run.
+        // A file cannot store a command policy, and the work must not run without it.
         record.closures.push("command_policy".to_owned());
     }
     if record.carry.persist_state {
         let path = snapshot_file(&snapshot_folder(cx), &id);
         match cx.system().check_write(&path) {
             Ok(()) => record.snapshot_path = Some(path.to_string_lossy().into_owned()),
-            // Only code that asks for a snapshot gets an error.
+            // A failure is only an error if the program requested a snapshot.
             Err(error) if given["persist_state"] == Json::Bool(true) => {
                 let error = cx.refusal(&error).unwrap_or_else(|| told(error.to_string()));
                 return tree.close(Err(error), told).await;
@@ -122,7 +123,7 @@ pub(crate) async fn start(cx: &Cx, start: Start) -> Result<Rc<Worker>> {
     }
     let worker = Rc::new(Worker::new(cx, record, start.config, limits, depth(cx), owner));
     let saved = {
-        // Who is stopped in the middle would leave a worker that is listed and never runs.
+        // An interruption in between would leave a worker that is listed and never runs.
         let _calm = Calm::new();
         let saved = worker.save();
         if saved.is_ok() {
@@ -135,7 +136,7 @@ pub(crate) async fn start(cx: &Cx, start: Start) -> Result<Rc<Worker>> {
     if let Err(why) = saved {
         return tree.close(Err(told(why)), told).await;
     }
-    // From here on the tree is the worker's.
+    // From here on, the tree belongs to the worker.
     tree.hand_on();
     Ok(worker)
 }
@@ -144,14 +145,15 @@ fn snapshot_folder(cx: &Cx) -> PathBuf {
     cx.system().work_dir().join(state_place(cx, "HARN_WORKER_STATE_DIR", "workers"))
 }
 
-/// Starts the task of a worker whose record says that it runs.
+/// Starts the task of a worker that is marked as running.
 pub(crate) fn launch(cx: &Cx, worker: &Rc<Worker>) {
     *worker.callers.borrow_mut() = CommandPolicies::of(cx).chain(cx);
     let id = worker.record.borrow().id.clone();
     *worker.task.borrow_mut() = spawn_owned(cx, JOB, vec![id.as_str().into(), worker.config.clone()]);
 }
 
-/// Starts a task that calls a hidden builtin. It belongs to the worker that the running task works for, else to the program.
+/// Starts a task that calls a hidden builtin. The task is owned by the worker of the running task, or else by the
+/// program.
 pub(crate) fn spawn_owned(cx: &Cx, job: &str, arguments: Vec<Value>) -> Option<Rc<Task>> {
     let job = cx.vm().builtin(job)?;
     let workers = cx.state::<Workers>();
@@ -179,21 +181,21 @@ pub(crate) async fn wait(cx: &Cx, worker: &Rc<Worker>) -> Result<()> {
     settle(cx, worker).await
 }
 
-/// Shows what a worker that has ended printed.
+/// Prints the output of a worker that has ended.
 ///
 /// # Errors
 /// Ends the program when its output is closed.
 pub(crate) async fn settle(cx: &Cx, worker: &Rc<Worker>) -> Result<()> {
     let task = worker.task.borrow().clone();
     if let Some(task) = task.filter(|_| worker.life() != Life::Running) {
-        // The record is written before the task is over.
+        // The record is written before the task has ended.
         cx.vm().system().within(STOPPING, task.ended()).await;
         cx.show_output_of(&task)?;
     }
     Ok(())
 }
 
-/// Stops a worker, with all that it has started, and does not wait for its end.
+/// Stops a worker and its children without waiting for their end.
 pub(crate) fn stop(cx: &Cx, worker: &Worker) {
     worker.change(cx, Record::cancel);
     let task = worker.task.borrow().clone();
@@ -202,7 +204,7 @@ pub(crate) fn stop(cx: &Cx, worker: &Worker) {
     }
 }
 
-/// Stops a worker, with all that it has started.
+/// Stops a worker and its children.
 ///
 /// # Errors
 /// Ends the program when its output is closed.
@@ -217,10 +219,11 @@ pub(crate) async fn cancel(cx: &Cx, worker: &Rc<Worker>) -> Result<()> {
     Ok(())
 }
 
-/// Loads a worker from its snapshot, by id or path, or finds the one that is known.
+/// Loads a worker from its snapshot, by id or path, or returns the existing one.
 ///
 /// # Errors
-/// There is no such snapshot, it cannot be read, or it was started with closures that this process does not have.
+/// The snapshot does not exist or cannot be read, or the worker was started with closures that this process does not
+/// have.
 pub(crate) fn load(cx: &Cx, reference: &str) -> Result<Rc<Worker>> {
     let function = "resume_agent";
     if let Some(worker) = find(cx, reference)? {
@@ -255,10 +258,10 @@ pub(crate) fn load(cx: &Cx, reference: &str) -> Result<Rc<Worker>> {
     Ok(worker)
 }
 
-/// The worker with an id. One that is only in its snapshot is read, as the runtime wrote it.
+/// Returns the worker with an id, reading it from its snapshot if it is not in memory.
 ///
 /// # Errors
-/// The snapshot cannot be read any more.
+/// The snapshot can no longer be read.
 pub(crate) fn find(cx: &Cx, id: &str) -> Result<Option<Rc<Worker>>> {
     match cx.state::<Workers>().known(id) {
         None => Ok(None),
@@ -286,7 +289,7 @@ fn read_snapshot(cx: &Cx, system: &dyn System, function: &str, path: &Path) -> R
 /// Adds the worker of a snapshot.
 ///
 /// # Errors
-/// It was started with closures that this process does not have.
+/// The worker was started with closures that this process does not have.
 fn restored(cx: &Cx, mut record: Record, path: &Path) -> Result<Rc<Worker>> {
     let function = "resume_agent";
     let workers = cx.state::<Workers>();

@@ -1,4 +1,4 @@
-//! A loop in a session of its own, with an envelope around what comes of it.
+//! A loop in a separate session, whose result is returned in an envelope.
 
 use std::rc::Rc;
 
@@ -24,7 +24,7 @@ use crate::session::{Session, Sessions};
 use crate::task_facts;
 use crate::worker::terms::{Limits, Terms};
 
-/// A sub-agent that may start.
+/// A sub-agent that is ready to start.
 pub(crate) struct SubAgent {
     /// Its name.
     pub(crate) name: String,
@@ -34,11 +34,11 @@ pub(crate) struct SubAgent {
     parent: Option<Rc<Session>>,
     system: Value,
     options: Dict,
-    /// Whether the loop is asked for data.
+    /// Whether the loop must return data.
     wants_data: bool,
-    /// What `allowed_tools` says.
+    /// The policy from `allowed_tools`.
     allowed: Option<Policy>,
-    /// What whoever approves of its changes is told.
+    /// Audit data for approvals of its changes.
     audit: Json,
 }
 
@@ -46,7 +46,7 @@ impl SubAgent {
     /// Reads the options of `sub_agent_run`; `parent` is the session of the loop that starts it.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// Describes an invalid option.
     pub(crate) fn new(cx: &Cx, given: &Value, parent: Option<Rc<Session>>) -> Result<SubAgent> {
         refuse_unknown(cx, "sub_agent_run", given)?;
         let sessions = cx.state::<Sessions>();
@@ -122,7 +122,7 @@ impl SubAgent {
             },
         };
         let mut of_loop = options.clone();
-        // What it says is in `allowed` by now; a loop has no such option.
+        // Already converted to `allowed`; a loop has no such option.
         of_loop.remove("allowed_tools");
         refuse_wrong(cx, "sub_agent_run", LOOP_OPTIONS, &of_loop.into())?;
         if parent.as_ref().is_some_and(|parent| parent.id == id) {
@@ -138,7 +138,7 @@ impl SubAgent {
         }
         let system = entry(given, "system");
         check_system("sub_agent_run", &system)?;
-        // The options of the loop were checked above, the name among them.
+        // The options of the loop, including the name, were checked above.
         let given_name = text(&entry(given, "name"));
         for key in own {
             options.remove(key);
@@ -161,7 +161,7 @@ impl SubAgent {
         })
     }
 
-    /// Lets the session begin with a conversation.
+    /// Sets the initial conversation of the session.
     pub(crate) fn begin_with(&self, transcript: &Json) -> Result<()> {
         let mut history = self.session.history.borrow_mut();
         let messages = transcript["messages"].as_array();
@@ -171,10 +171,10 @@ impl SubAgent {
         Ok(())
     }
 
-    /// Runs the loop. What fails in it is in the envelope.
+    /// Runs the loop. Its failures are reported in the envelope.
     ///
     /// # Errors
-    /// Only what ends the program or the running task.
+    /// Only errors that end the program or the running task.
     pub(crate) async fn run(&self, cx: &Cx, task: &str, execution: &Execution) -> Result<Envelope> {
         if let Some(parent) = &self.parent {
             let metadata = json!({"name": self.name, "child_session_id": self.session.id, "task": task});
@@ -191,7 +191,7 @@ impl SubAgent {
         let ended = run_loop(cx, &task.into(), &self.system, &options).await;
         drop((said, reporting, audited, terms));
         if ended.is_err() && cx.task().interrupted_since(deadlines) {
-            // It is the caller who is interrupted.
+            // The caller was interrupted.
             ended?;
             return Err(thrown("sub_agent_run: interrupted"));
         }
@@ -205,7 +205,7 @@ impl SubAgent {
                 let failure = match caught["category"].as_str() {
                     Some(category) => Failure::new(category, caught["message"].as_str().unwrap_or_default()),
                     None => {
-                        // The envelope says so; a program that does not look at it is told, too.
+                        // Also print a warning, in case the program ignores the envelope.
                         let text = format!("warning: sub-agent {}: {}", self.name, error.uncaught_text());
                         cx.system().write_err(&harn_syntax::notice(&text));
                         Failure::new("runtime", told(&error))
@@ -223,7 +223,7 @@ impl SubAgent {
     }
 }
 
-/// The envelope as a script value.
+/// Converts the envelope to a script value.
 pub(crate) fn value(envelope: &Envelope) -> Value {
     from_json(&envelope.to_json())
 }

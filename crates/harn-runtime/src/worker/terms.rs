@@ -1,4 +1,4 @@
-//! What holds while work runs.
+//! Limits that apply while work runs.
 
 use std::rc::Rc;
 
@@ -13,28 +13,28 @@ use crate::convert::{entry, thrown, to_json};
 use crate::policy::{Depth, at_depth, layers, narrow, over};
 use crate::worker::place;
 
-/// The limits of a piece of work, as long as its process lives.
+/// The limits of work, while its process lives.
 #[derive(Default)]
 pub(crate) struct Limits {
     /// The policies in effect where it was started, each with its options, outermost first.
     pub(crate) inherited: Vec<(Policy, Value)>,
-    /// Those that it was started with.
+    /// The policies that it was started with.
     pub(crate) own: Vec<(Policy, Value)>,
     /// Command policies, outermost first.
     pub(crate) commands: Vec<Rc<CommandPolicy>>,
 }
 
 impl Limits {
-    /// What is over the running task.
+    /// Returns the limits of the running task.
     pub(crate) fn inherited(cx: &Cx) -> Limits {
         Limits { inherited: layers(cx), own: Vec::new(), commands: CommandPolicies::of(cx).chain(cx) }
     }
 
-    /// What is over the running task, and what a config asks for: `policy`, `tools` (short for `policy.tools`), `permissions`,
-    /// `approval_policy`, `command_policy`, and those of `carry`. `function` names who is told.
+    /// Returns the limits of the running task, plus those in a config: `policy`, `tools` (short for `policy.tools`),
+    /// `permissions`, `approval_policy`, `command_policy`, and those of `carry`. `function` is the name in errors.
     ///
     /// # Errors
-    /// A part that is malformed, or asks for what the running task may not do.
+    /// A part is malformed, or requests more than the running task is permitted to do.
     pub(crate) fn of(cx: &Cx, function: &str, config: &Value) -> Result<Limits> {
         let mut limits = Limits::inherited(cx);
         let own = Limits::asked(function, config)?;
@@ -73,11 +73,11 @@ impl Limits {
         Ok(limits)
     }
 
-    /// Only what a config asks for by `policy`, `approval_policy`, `permissions` and `command_policy`. `function` names who is
-    /// told.
+    /// Returns only the limits in a config: `policy`, `approval_policy`, `permissions` and `command_policy`. `function`
+    /// is the name in errors.
     ///
     /// # Errors
-    /// A part that is malformed.
+    /// A part is malformed.
     pub(crate) fn asked(function: &str, config: &Value) -> Result<Limits> {
         let keys = ["policy", "approval_policy", "permissions"];
         let given = keys.iter().map(|key| (*key, entry(config, key))).filter(|(_, value)| !value.is_nil());
@@ -94,14 +94,15 @@ impl Limits {
         Ok(limits)
     }
 
-    /// Puts more limits below these.
+    /// Adds more limits within these.
     pub(crate) fn below(mut self, more: Limits) -> Limits {
         self.own.extend(more.own);
         self.commands.extend(more.commands);
         self
     }
 
-    /// The limits of a snapshot. Closures are not in it: a call that only a closure can decide is an error.
+    /// Returns the limits of a snapshot. It does not contain closures, so a call that requires the decision of a
+    /// closure is an error.
     pub(crate) fn saved(cx: &Cx, inherited: &[Policy], own: &[Policy]) -> Limits {
         let bare = |policies: &[Policy]| policies.iter().map(|policy| (policy.clone(), Value::NIL)).collect();
         let mut limits = Limits { inherited: bare(inherited), own: bare(own), commands: Vec::new() };
@@ -121,18 +122,18 @@ fn command_policy(function: &str, policy: &Value) -> Result<CommandPolicy> {
     CommandPolicy::read(&format!("{function}: command_policy"), policy)
 }
 
-/// Limits over the running task; dropping them ends it.
+/// Applies limits to the running task until it is dropped.
 pub(crate) struct Terms {
     _depth: Option<Depth>,
     _commands: Option<InForce>,
-    // Dropped in this order; each holds for itself.
+    // Dropped in this order; each is independent.
     _limits: Vec<Limit>,
 }
 
 impl Terms {
-    /// Puts limits and a place over the running task: what whoever started the work was held to, then the place, then
-    /// what the work was started with. All of it only takes away. `callers` are the command policies of whoever lets the work
-    /// run now.
+    /// Applies limits and an execution context to the running task: first the inherited limits, then the context, then
+    /// the limits with which the work was started. Each step can only restrict. `callers` are the command policies of
+    /// the current caller.
     pub(crate) fn open(
         cx: &Cx,
         limits: &Limits,
@@ -140,7 +141,7 @@ impl Terms {
         depth: Option<(u64, u64)>,
         callers: &[Rc<CommandPolicy>],
     ) -> Terms {
-        // A task that was started under them has them already.
+        // A task that was started under them already has them.
         let there = layers(cx);
         let missing =
             limits.inherited.iter().filter(|(policy, _)| !there.iter().any(|(known, _)| known == policy));
