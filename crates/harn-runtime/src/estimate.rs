@@ -1,4 +1,4 @@
-//! What a model call may cost, as far as the text of a program tells.
+//! Estimates of the cost of model calls, from the source of a program.
 
 use harn_agent::config::{Format, LoopConfig};
 use harn_llm::{CallOptions, LlmRuntime};
@@ -11,24 +11,25 @@ use crate::option_check::json;
 /// An estimate of one call, or of one loop.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallEstimate {
-    /// Who is asked.
+    /// The provider of the call.
     pub provider: String,
     /// The model.
     pub model: String,
-    /// Tokens of the texts, four bytes each.
+    /// Tokens of the strings, at four bytes per token.
     pub input_tokens: i64,
-    /// The most tokens of a reply that are asked for; nothing when that is left to the provider.
+    /// Maximum number of tokens of a reply; `None` when the provider decides.
     pub output_tokens: Option<i64>,
-    /// The most calls that are made: of a loop, its turns.
+    /// Maximum number of calls; for a loop, its turns.
     pub calls: i64,
-    /// The most that all of them cost, in USD; nothing when there is no price, or no limit of a reply.
+    /// Maximum cost of all calls in USD; `None` without a price or without a limit of the reply.
     pub cost_usd: Option<f64>,
 }
 
-/// Estimates a call with these options and texts, as it would be routed now. Options whose value is not known count as absent.
+/// Estimates a call with these options and strings, as it would be routed now. Options with unknown values are treated
+/// as absent.
 ///
 /// # Errors
-/// What the call would refuse.
+/// The call would be rejected.
 pub fn estimate_call(
     runtime: &LlmRuntime,
     is_loop: bool,

@@ -1,4 +1,4 @@
-//! Providers and models as the command line lists and checks them. Keys are only ever said to be set or not.
+//! Lists of providers and models for the command line. Keys are only reported as set or not set.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,17 @@ use harn_llm::options::CallOptions;
 use harn_llm::{Embedder, LlmRuntime};
 use harn_value::{Data as Json, json};
 
-/// Returns all providers, sorted by name: `{name, display_name, key, key_envs, default_model, served_model, base_url, api,
-/// features, rpm, cost_per_1k_in, cost_per_1k_out, latency_p50_ms, is_default}`.
+/// Returns all providers, sorted by name: `{name, display_name, key, key_envs, default_model, served_model, base_url,
+/// api, features, rpm, cost_per_1k_in, cost_per_1k_out, latency_p50_ms, is_default}`.
 ///
-/// `key` is `set`, `not set` or `not needed`; `default_model` is null when a call must name one.
+/// `key` is `set`, `not set` or `not needed`; `default_model` is null when calls must name a model.
 pub fn list_providers(runtime: &LlmRuntime) -> Vec<Json> {
     let (config, embedder) = (runtime.config(), runtime.embedder());
     let default = config.provider_without_options(embedder);
     let row = |name: String| {
         let table = config.provider(&name).cloned().unwrap_or_default();
         let (model, cost) = (default_model(&table, embedder), config.cost_per_1k(&name));
-        // A shipped default that is retired gives way to its successor.
+        // A retired shipped default is replaced by its successor.
         let served = model.as_ref().map(|model| match config.is_shipped_default(model) {
             true => config.served(&name, model, embedder),
             false => model.clone(),
@@ -66,20 +66,20 @@ pub fn list_models(runtime: &LlmRuntime) -> Vec<Json> {
     found.into_iter().map(row).collect()
 }
 
-/// Returns what every model of [`list_models`] can do, each as the dict of `provider_capabilities`.
+/// Returns the capabilities of every model of [`list_models`], each as the dict of `provider_capabilities`.
 pub fn provider_matrix(runtime: &LlmRuntime) -> Vec<Json> {
     let text = |model: &Json, key: &str| model[key].as_str().unwrap_or_default().to_owned();
     let models = list_models(runtime).into_iter();
     models.map(|model| runtime.capabilities_json(&text(&model, "provider"), &text(&model, "id"))).collect()
 }
 
-/// Returns what is known of the model that an alias or id stands for: `{alias, id, provider, resolved_alias,
-/// tool_format, tier, api_key_set, key, context_window, catalog, capabilities, qc_default_model}`.
+/// Returns a description of the model for an alias or id: `{alias, id, provider, resolved_alias, tool_format, tier,
+/// api_key_set, key, context_window, catalog, capabilities, qc_default_model}`.
 pub fn describe_model(runtime: &LlmRuntime, selector: &str) -> Json {
     let (config, embedder) = (runtime.config(), runtime.embedder());
     let info = config.model_info_json(selector, &runtime.capabilities(), embedder);
     let provider = info["provider"].as_str().unwrap_or_default();
-    // 0 stands for a window that is not known.
+    // 0 represents an unknown context window.
     let window = info["catalog"]["context_window"].as_i64().filter(|tokens| *tokens > 0);
     json!({
         "alias": selector, "id": info["id"], "provider": provider, "resolved_alias": info["alias"],
@@ -95,14 +95,15 @@ pub fn provider_of_model(runtime: &LlmRuntime, model: &str) -> String {
     runtime.config().provider_of_call(&json!({"model": model}), runtime.embedder())
 }
 
-/// Whether the name of a model says who serves it: it is listed, is an alias, or is written like the models of a provider.
+/// Returns whether the name of a model determines its provider: the model is listed, is an alias, or matches the naming
+/// pattern of a provider.
 pub fn tells_provider(runtime: &LlmRuntime, model: &Json) -> bool {
     let listed = !model["catalog"].is_null() || !model["resolved_alias"].is_null();
     listed || model["id"].as_str().is_some_and(|id| runtime.config().infer_provider(id).is_some())
 }
 
-/// Returns the catalogue (`llm_provider_catalog`); on demand only what can be used now, because no key is needed or it is
-/// set.
+/// Returns the catalogue (`llm_provider_catalog`); with `available_only`, only providers that can be used now, because
+/// their key is set or not needed.
 pub fn provider_catalog(runtime: &LlmRuntime, available_only: bool) -> Json {
     let mut catalog = runtime.config().catalog_json(runtime.embedder());
     if !available_only {
@@ -123,8 +124,8 @@ pub fn provider_catalog(runtime: &LlmRuntime, available_only: bool) -> Json {
     catalog
 }
 
-/// Returns the route of calls with this provider and model, as `provider/model`, and the number of tools that it accepts; `None`
-/// when there is no limit, or no such route.
+/// Returns the route of calls with this provider and model, as `provider/model`, and the number of tools that it
+/// accepts; `None` without a limit or a valid route.
 pub fn max_tools(runtime: &LlmRuntime, provider: Option<&str>, model: Option<&str>) -> Option<(String, u64)> {
     let options = CallOptions::from_json(&json!({"provider": provider, "model": model})).ok()?;
     let route = runtime.config().choose(&options, runtime.embedder()).ok()?;
@@ -132,7 +133,7 @@ pub fn max_tools(runtime: &LlmRuntime, provider: Option<&str>, model: Option<&st
     Some((format!("{}/{}", route.provider, route.model), u64::try_from(most).ok()?))
 }
 
-/// Checks a provider as `llm_healthcheck` does, and waits for the verdict.
+/// Checks a provider as `llm_healthcheck` does, and blocks until it completes.
 pub fn check_provider(runtime: &LlmRuntime, provider: &str, options: &Json) -> Json {
     let check = harn_vm::block_on(runtime.healthcheck(provider, options));
     check.unwrap_or_else(|error| json!({"valid": false, "message": format!("cannot start: {error}")}))

@@ -1,4 +1,4 @@
-//! What model calls see of the program: its environment, clock, prompts, and prompt assembly.
+//! The connection of model calls to the program: its environment, clock, prompts, and prompt assembly.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -25,36 +25,36 @@ use crate::reminders::Reminders;
 use crate::template_state::{LlmBinding, OpenContext, TemplateState, log_render};
 use crate::trace::Trace;
 
-/// Model calls of one program.
+/// The model calls of one program.
 #[derive(Default)]
 pub(crate) struct LlmState {
     runtime: OnceCell<Rc<LlmRuntime>>,
     /// The call that is being polled.
     running: RefCell<Option<Running>>,
-    /// Closures of options (structural experiments, validators of answers), by the number that stands for them there.
+    /// Closures of options (structural experiments, output validators), by the number that represents them in JSON.
     closures: RefCell<BTreeMap<u64, Value>>,
     next_closure: Cell<u64>,
     /// Trace events so far, for `agent_trace`.
     pub(crate) trace: RefCell<Trace>,
     /// Embedded prompts, parsed once.
     pub(crate) prompts: EmbeddedPrompts,
-    /// What a loop told its templates of its model last: the next one has the same, as a rule.
+    /// The template value of the last loop's route, because consecutive loops usually use the same model.
     route: RefCell<Option<(Json, Value)>>,
 }
 
-/// Returns the model calls of a program, for the command line: fixtures are replayed and recorded there.
+/// Returns the model runtime of a program, for the command line, which configures replay and recording.
 pub fn llm_runtime(vm: &Rc<Vm>) -> Rc<LlmRuntime> {
     llm_runtime_at(vm, &vm.system().work_dir())
 }
 
-/// A call while it is polled: who made it and which model will read its prompts.
+/// A call while it is polled: its caller, and the model that reads its prompts.
 #[derive(Clone)]
 struct Running {
     cx: Cx,
     llm: LlmBinding,
-    /// Whether closures can be called in place, or need a task of their own.
+    /// Whether closures can be called in the task, or need a separate one.
     in_place: bool,
-    /// Its span, if the program records them.
+    /// Its span, if the program records spans.
     span: Option<Rc<OpenSpan>>,
 }
 
@@ -72,11 +72,11 @@ impl Running {
     }
 }
 
-/// Runs a call for the task of `cx`: its render context is open until it ends, and closures among its
-/// options run in the task.
+/// Runs a call in the task of `cx`: its render context is open until it ends, and closures among its options run in the
+/// task.
 ///
-/// The call is large and waits long: it is put into a box at once, for each future that is handed a future by value
-/// would hold room for it.
+/// The future of the call is large and lives long. It is boxed immediately, because every future that takes another
+/// future by value would reserve space for it.
 pub(crate) fn calling<'a, T: 'a>(
     cx: &Cx,
     options: &Json,
@@ -90,7 +90,7 @@ pub(crate) fn calling<'a, T: 'a>(
     }
 }
 
-/// As [`calling`] for work that goes on beside the task: its templates are not the task's.
+/// Like [`calling`], for work outside of the task, which does not change the task's render context.
 pub(crate) fn calling_aside<'a, T: 'a>(
     cx: &Cx,
     options: &Json,
@@ -104,15 +104,15 @@ pub(crate) fn prompts_for<'a>(cx: &'a Cx, state: &'a LlmState, llm: &'a LlmBindi
     move |name: &str, bindings: &Map<String, Json>| state.render(&runtime(cx), name, bindings, &llm.value())
 }
 
-/// Renders embedded prompts for the model of the running task, if there is one.
+/// Renders embedded prompts for the model of the running task, if it has one.
 pub(crate) fn prompts_of(cx: &Cx) -> impl Prose + '_ {
     let (state, llm) = (cx.state::<LlmState>(), cx.state::<TemplateState>().llm(cx));
     move |name: &str, bindings: &Map<String, Json>| state.render(&runtime(cx), name, bindings, &llm)
 }
 
-/// Which model a call with these options goes to, for templates.
+/// Returns the model that a call with these options goes to, for templates.
 pub(crate) fn binding(cx: &Cx, options: &Json) -> LlmBinding {
-    // All that the choice of a route looks at: messages may be long, and most calls render nothing.
+    // Only options that determine the route: messages may be long, and most calls render nothing.
     let keys = ["provider", "model", "model_tier", "route_policy"];
     let chosen: Map<String, Json> =
         keys.iter().filter_map(|key| Some(((*key).to_owned(), options.get(key)?.clone()))).collect();
@@ -120,7 +120,7 @@ pub(crate) fn binding(cx: &Cx, options: &Json) -> LlmBinding {
     LlmBinding::new(move || runtime.render_context(&options).map_or(Value::NIL, |llm| from_json(&llm)))
 }
 
-/// Lets the embedder know on whose behalf it is asked, for as long as `work` is being polled.
+/// Sets the call for the embedder while `work` is being polled.
 async fn within<T>(running: Running, mut work: Pin<Box<impl Future<Output = T>>>) -> T {
     let state = running.cx.state::<LlmState>();
     poll_fn(|context| {
@@ -132,7 +132,7 @@ async fn within<T>(running: Running, mut work: Pin<Box<impl Future<Output = T>>>
     .await
 }
 
-/// Options with the closures that calls ask replaced by numbers; dropping it forgets them.
+/// Options in which closures are replaced by numbers; dropping it releases the closures.
 pub(crate) struct CallOptions {
     /// The options.
     pub(crate) json: Json,
@@ -156,7 +156,7 @@ impl CallOptions {
         out
     }
 
-    /// Keeps a closure; `None` for another value.
+    /// Registers a closure; `None` for any other value.
     fn register(&mut self, cx: &Cx, closure: &Value) -> Option<u64> {
         harn_vm::closure::is_callable(closure).then(|| {
             let state = cx.state::<LlmState>();
@@ -177,18 +177,18 @@ impl Drop for CallOptions {
     }
 }
 
-/// Reads what an `output_validator` returned: what is wrong, or nothing.
+/// Reads the result of an `output_validator`: the problem, or `None`.
 ///
 /// # Errors
-/// It is neither nil nor a message.
+/// The result is neither nil nor a message.
 pub(crate) fn validation(answer: &Value) -> Result<Option<String>, String> {
     objection("output_validator", answer)
 }
 
-/// Reads what a closure of an option returned that may object: why, or nothing.
+/// Reads the result of a closure that may object: the reason, or `None`.
 ///
 /// # Errors
-/// It is neither nil nor a message.
+/// The result is neither nil nor a message.
 pub(crate) fn objection(option: &str, answer: &Value) -> Result<Option<String>, String> {
     match answer.as_str() {
         None if answer.is_nil() => Ok(None),
@@ -202,12 +202,12 @@ pub(crate) fn objection(option: &str, answer: &Value) -> Result<Option<String>, 
 }
 
 impl LlmState {
-    /// What the model calls add up to so far.
+    /// Returns the totals of the model calls so far.
     pub(crate) fn totals(&self) -> harn_llm::cost::Totals {
         self.runtime.get().map(|runtime| runtime.ledger().totals()).unwrap_or_default()
     }
 
-    /// What templates are told of a route. Loops with the same one share it.
+    /// Returns the value that describes a route in templates. Loops with the same route share it.
     pub(crate) fn route_value(&self, route: Json) -> Value {
         if let Some((_, value)) = self.route.borrow().as_ref().filter(|(known, _)| *known == route) {
             return value.clone();
@@ -217,7 +217,7 @@ impl LlmState {
         value
     }
 
-    /// Renders an embedded prompt for a model; the call log hears of it.
+    /// Renders an embedded prompt for a model, and writes it to the call log.
     fn render(
         &self,
         runtime: &LlmRuntime,
@@ -233,7 +233,7 @@ impl LlmState {
     }
 }
 
-/// The model calls of the running program.
+/// Returns the model runtime of the running program.
 pub(crate) fn runtime(cx: &Cx) -> Rc<LlmRuntime> {
     match cx.state::<LlmState>().runtime.get() {
         Some(runtime) => runtime.clone(),
@@ -241,7 +241,7 @@ pub(crate) fn runtime(cx: &Cx) -> Rc<LlmRuntime> {
     }
 }
 
-/// Warns of keys that look like a slip of an option of a loop, or of those that are `own` to the builtin that takes them.
+/// Warns of keys that are probably typos of loop options, or of the options that are specific to a builtin (`own`).
 pub(crate) fn notice_keys(cx: &Cx, given: &Value, own: &[&'static str]) {
     let Some(dict) = given.to_dict() else { return };
     let keys = dict.written().map(|(key, _)| (key.to_string(), Json::Null)).collect();
@@ -250,7 +250,8 @@ pub(crate) fn notice_keys(cx: &Cx, given: &Value, own: &[&'static str]) {
     runtime(cx).notice_slips(&Json::Object(keys), &known, false);
 }
 
-/// The model calls of a program whose configuration is looked for from a folder, unless they exist already.
+/// Returns the model runtime of a program. If it does not exist yet, creates it with the configuration of the project
+/// that contains `dir`.
 pub fn llm_runtime_at(vm: &Rc<Vm>, dir: &Path) -> Rc<LlmRuntime> {
     let state = vm.extension::<LlmState>();
     let make = || {
@@ -262,7 +263,7 @@ pub fn llm_runtime_at(vm: &Rc<Vm>, dir: &Path) -> Rc<LlmRuntime> {
     state.runtime.get_or_init(make).clone()
 }
 
-/// Model calls of their own for a part of the program, with more configuration above that of the project.
+/// Creates a separate model runtime for a part of the program, with configuration layers on top of the project's.
 pub(crate) fn runtime_with(cx: &Cx, layers: Vec<harn_llm::config::Layer>) -> Rc<LlmRuntime> {
     let vm = cx.vm();
     let embedder = ProgramEmbedder { vm: Rc::downgrade(vm), system: vm.system().clone() };
@@ -277,7 +278,7 @@ struct ProgramEmbedder {
 }
 
 impl ProgramEmbedder {
-    /// Calls the closure that a number of an option stands for; `None` when there is none.
+    /// Calls the closure that a number in the options represents; `None` if it is not registered.
     async fn ask_closure(&self, number: &Json, input: Json) -> Result<Option<Value>, CallError> {
         let Some(state) = self.state() else { return Ok(None) };
         let running = state.running.borrow().clone();
@@ -351,7 +352,7 @@ impl harn_llm::Embedder for ProgramEmbedder {
         if let (Some(session), Some(vm)) =
             (options.get("session_id").and_then(Json::as_str), self.vm.upgrade())
         {
-            // A loop has put those of its session into the transcript.
+            // A loop has already added the reminders of its session to the transcript.
             let known: Vec<String> = pending.iter().map(|reminder| reminder.id.clone()).collect();
             let waiting = vm.extension::<Reminders>().pending(session);
             pending.extend(waiting.into_iter().filter(|reminder| !known.contains(&reminder.id)));
@@ -419,7 +420,7 @@ impl harn_llm::Embedder for ProgramEmbedder {
     }
 }
 
-/// Sorts what a call contributes into the rows of prompt assembly: the system text and the live parts.
+/// Sorts the fragments of a call into the rows of prompt assembly: the system prompt and the live parts.
 fn parts(fragments: &[Fragment]) -> (Option<Json>, CallParts) {
     let mut live = CallParts::default();
     let mut system = None;
@@ -447,7 +448,7 @@ fn parts(fragments: &[Fragment]) -> (Option<Json>, CallParts) {
     (system, live)
 }
 
-/// A new identifier (UUIDv7) from the program's own clock and randomness.
+/// Creates an identifier (UUIDv7) from the program's clock and random source.
 pub(crate) fn new_id(vm: &Vm) -> String {
     let system = vm.system();
     let mut random = [0; 10];

@@ -1,4 +1,4 @@
-//! What the user, installed packages and the project say about providers and models, and the call log.
+//! Configuration of providers and models by the user, installed packages and the project, and the call log.
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -17,17 +17,18 @@ use crate::llm_tables::{self, LlmConfigProblem};
 use crate::llm_unwritten::Unwritten;
 use crate::witness::Witness;
 
-/// The system that the installed table of models is read from, where it is not the program's.
+/// The system layer for reading the installed table of models, if it is not the program's.
 #[derive(Default)]
 struct TableSystem(RefCell<Option<Rc<dyn System>>>);
 
-/// Reads the installed table of models from `system` and not from the program's own: a journal does not record it, so journals
-/// from before that table exist can be followed, and an update of the table ends no run.
+/// Reads the installed table of models from `system` instead of the program's system layer. A journal then does not
+/// record the table, so journals from before its installation can be replayed, and updating the table does not break
+/// any run.
 pub fn read_model_table_from(vm: &Rc<Vm>, system: Rc<dyn System>) {
     *vm.extension::<TableSystem>().0.borrow_mut() = Some(system);
 }
 
-/// Adds the configuration layers of the project that `dir` belongs to and those `above` them, and opens the call log.
+/// Adds the configuration layers of the project that contains `dir`, then the layers `above`, and opens the call log.
 pub(crate) fn configure(runtime: &LlmRuntime, vm: &Rc<Vm>, dir: &Path, above: Vec<Layer>) {
     let system = &**vm.system();
     let table_system = vm.extension::<TableSystem>().0.borrow().clone();
@@ -66,7 +67,7 @@ pub(crate) fn configure(runtime: &LlmRuntime, vm: &Rc<Vm>, dir: &Path, above: Ve
     keep_log(runtime, vm, file, timed);
 }
 
-/// The file that `HARN_PROVIDERS_CONFIG` names, or the one in the user's home.
+/// Returns the file that `HARN_PROVIDERS_CONFIG` names, or the one in the user's home.
 fn user_file(system: &dyn System) -> Option<Layer> {
     let named = system.env("HARN_PROVIDERS_CONFIG").filter(|p| !p.is_empty()).map(PathBuf::from);
     let path = match &named {
@@ -75,7 +76,7 @@ fn user_file(system: &dyn System) -> Option<Layer> {
     };
     match read(system, &path) {
         Ok(text) => layer(system, &path, &text, None),
-        // The file in the home folder is optional, one that was asked for is not.
+        // The file in the home directory is optional; a file that the user names explicitly must exist.
         Err(problem) => {
             if named.is_some() {
                 system.write_err(&told(&format!("[llm_config] Cannot read {}: {problem}", path.display())));
@@ -85,7 +86,7 @@ fn user_file(system: &dyn System) -> Option<Layer> {
     }
 }
 
-/// The manifest of the project that a folder belongs to, with the project's folder.
+/// Returns the directory and the manifest of the project that contains a directory.
 fn manifest(system: &dyn System, dir: &Path) -> Option<(PathBuf, String)> {
     let dir = harn_template::absolute_folder(dir, system)?;
     let root = harn_front::project_root(&dir, &harn_front::Through(system))?;
@@ -93,7 +94,7 @@ fn manifest(system: &dyn System, dir: &Path) -> Option<(PathBuf, String)> {
     Some((root, text))
 }
 
-/// The manifests of the packages installed in a project, sorted by package name.
+/// Returns the manifests of the packages installed in a project, sorted by package name.
 fn package_manifests(system: &dyn System, root: &Path) -> Vec<PathBuf> {
     let folder = root.join(".harn/packages");
     let names = system.names(&folder).unwrap_or_default();
@@ -101,10 +102,10 @@ fn package_manifests(system: &dyn System, root: &Path) -> Vec<PathBuf> {
     manifests.filter(|path| system.is_file(path)).collect()
 }
 
-/// What says where the requests to a provider go.
+/// The settings that determine where the requests to a provider go.
 const WHERE: [&str; 5] = ["base_url", "base_url_env", "region", "chat_endpoint", "completion_endpoint"];
 
-/// The providers that a layer names an address for.
+/// Returns the providers for which a layer sets an address.
 fn addressed(layer: &Layer) -> Vec<String> {
     let entries: toml::Table = toml::from_str(&layer.toml).unwrap_or_default();
     let providers = entries.get("providers").and_then(toml::Value::as_table);
@@ -114,8 +115,9 @@ fn addressed(layer: &Layer) -> Vec<String> {
     providers.into_iter().flatten().filter_map(names).collect()
 }
 
-/// Keeps keys at home: where a package changes how a provider is reached that is known, the key and the headers of below are not
-/// sent there, and the key of another provider is none for one of its own. Whoever wants that says so above the packages.
+/// Prevents packages from receiving keys. If a package changes the address of a known provider, that provider's key and
+/// headers are not sent there, and a package's provider cannot use the key of another provider. The project can permit
+/// it in a layer above the packages.
 fn without_keys(entries: &mut toml::Table, below: &Config) -> Vec<String> {
     let mut told = Vec::new();
     let keys = below.key_variables();
@@ -146,7 +148,7 @@ fn without_keys(entries: &mut toml::Table, below: &Config) -> Vec<String> {
     told
 }
 
-/// The `[llm]` tables of the packages installed in a project; `below` is what is known without them.
+/// Returns the `[llm]` tables of the packages installed in a project; `below` is the configuration without them.
 fn packages(system: &dyn System, root: &Path, below: &Config) -> Vec<Layer> {
     package_manifests(system, root)
         .iter()
@@ -168,7 +170,7 @@ fn packages(system: &dyn System, root: &Path, below: &Config) -> Vec<Layer> {
         .collect()
 }
 
-/// A configuration without what is wrong in it, which is reported: a whole document, or a table of one.
+/// Reads a configuration, either a whole document or one table of it. Invalid entries are reported and skipped.
 fn layer(system: &dyn System, path: &Path, text: &str, table: Option<&str>) -> Option<Layer> {
     let origin = path.display().to_string();
     let report = |problem: &LlmConfigProblem| {
@@ -183,12 +185,12 @@ fn layer(system: &dyn System, path: &Path, text: &str, table: Option<&str>) -> O
     Some(Layer { toml: toml::to_string(&entries).ok()?, origin })
 }
 
-/// A line about the configuration.
+/// Formats a message about the configuration.
 fn told(text: &str) -> String {
     format!("{}\n", harn_syntax::with_margin(text, harn_syntax::MARGIN))
 }
 
-/// The largest file of configuration that is read: 16 MiB.
+/// Maximum size of a configuration file: 16 MiB.
 const MAX_CONFIG: u64 = 16 << 20;
 
 fn read(system: &dyn System, path: &Path) -> Result<String, String> {
@@ -196,10 +198,10 @@ fn read(system: &dyn System, path: &Path) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "not UTF-8 text".to_owned())
 }
 
-/// The topic of the event log that the lines of the call log go to.
+/// The topic of the event log for the lines of the call log.
 const CALL_LOG_TOPIC: &str = "agent.transcript.llm";
 
-/// The file that the call log is written to, or nothing where it cannot be: the run fails when it ends.
+/// Returns the file for the call log; `None` if it cannot be written, in which case the run fails when it ends.
 fn log_file(vm: &Rc<Vm>, folder: &Path) -> Option<PathBuf> {
     let system = vm.system();
     let path = system.work_dir().join(folder).join("llm_transcript.jsonl");
@@ -212,14 +214,14 @@ fn log_file(vm: &Rc<Vm>, folder: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Whether somebody may read the events of the call log: they outlive the program, or the program looks at its event log.
-/// Lines that nobody can read are not worth making.
+/// Returns whether the events of the call log can be read: they outlive the program, or the program uses its event log.
+/// Otherwise, they are not created.
 fn has_readers(vm: &Vm) -> bool {
     EventLog::of(vm).is_kept() || vm.refers_to("event_log")
 }
 
-/// Hands the lines of the call log on: to whoever hears of the run, to `file` or the log beside the record of the running
-/// run, and to the event log. `timed` is also said where a file is written to in any case.
+/// Forwards the lines of the call log to the observer of the run, to `file` or the log next to the record of the
+/// current run, and to the event log. `timed` is also passed on if the log is written to a file in any case.
 fn keep_log(runtime: &LlmRuntime, vm: &Rc<Vm>, file: Option<PathBuf>, timed: bool) {
     let (program, looked_at) = (Rc::downgrade(vm), Rc::downgrade(vm));
     let wanted = move || {
@@ -231,8 +233,8 @@ fn keep_log(runtime: &LlmRuntime, vm: &Rc<Vm>, file: Option<PathBuf>, timed: boo
         vm.extension::<Witness>().logged(line);
         let path = file.clone().or_else(|| vm.extension::<RunLogs>().of_running(&vm));
         if let Some(path) = &path {
-            // One write for the whole line: other processes may write to the same file. A log that cannot be written
-            // must not fail the call it describes; the run fails when it ends.
+            // One write for the whole line, because other processes may write to the same file. A write error does not
+            // fail the call; the run fails when it ends.
             if let Err(e) = append(&**vm.system(), path, &format!("{line}\n")) {
                 Unwritten::note(&vm, format!("cannot write {}: {e}", path.display()));
             }
@@ -245,7 +247,7 @@ fn keep_log(runtime: &LlmRuntime, vm: &Rc<Vm>, file: Option<PathBuf>, timed: boo
     });
 }
 
-/// Adds a line to a file, whose folder may not be there yet.
+/// Appends a line to a file, and creates the directory if necessary.
 fn append(system: &dyn System, path: &Path, line: &str) -> std::io::Result<()> {
     match system.append(path, line.as_bytes()) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
@@ -255,22 +257,22 @@ fn append(system: &dyn System, path: &Path, line: &str) -> std::io::Result<()> {
     }
 }
 
-/// The call logs of runs that have a record, where no folder is named for all: each lies beside its record.
+/// The call logs next to run records. They are not used if a directory is configured for all call logs.
 #[derive(Default)]
 struct RunLogs {
     open: TaskScope<PathBuf>,
-    /// Whether a folder is named for all.
+    /// Whether a directory is configured for all call logs.
     named: Cell<bool>,
 }
 
 impl RunLogs {
-    /// The log of the run that the running task works for.
+    /// Returns the log of the run that the current task belongs to.
     fn of_running(&self, vm: &Vm) -> Option<PathBuf> {
         self.open.current_of(&vm.running_task()?)
     }
 }
 
-/// Has the calls of the running task and its children logged beside a record; dropping it ends that.
+/// Logs the calls of the current task and its children next to a record, until it is dropped.
 pub(crate) struct Logging {
     logs: Rc<RunLogs>,
     token: u64,
@@ -282,8 +284,8 @@ impl Drop for Logging {
     }
 }
 
-/// Logs the calls of a run beside its record: `<stem>-llm/llm_transcript.jsonl` (chapter 09, 14). Nothing where
-/// `HARN_LLM_TRANSCRIPT_DIR` names one folder for all.
+/// Logs the calls of a run next to its record: `<stem>-llm/llm_transcript.jsonl` (chapter 09, 14). Returns `None` if
+/// `HARN_LLM_TRANSCRIPT_DIR` configures a directory for all call logs.
 pub(crate) fn log_beside(cx: &Cx, record: &Path) -> Option<Logging> {
     let (vm, runtime) = (cx.vm(), crate::llm_runtime(cx.vm()));
     let logs = vm.extension::<RunLogs>();

@@ -1,4 +1,4 @@
-//! Model traffic in files: replies that are replayed or recorded (fixtures), and whole HTTP exchanges (cassettes).
+//! Model traffic in files: replies that are replayed or recorded (fixtures), and complete HTTP exchanges (cassettes).
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -12,29 +12,29 @@ use harn_vm::Vm;
 use crate::llm_embedder::{llm_runtime, llm_runtime_at};
 use crate::llm_unwritten::Unwritten;
 
-/// Where the model calls of a program are answered from, and what of them is kept.
+/// The sources of model replies, and the files to which traffic is recorded.
 #[derive(Debug, Clone, Default)]
 pub struct ModelTraffic {
-    /// Answers every call from this file of replies (`--llm-mock`); nothing reaches a model.
+    /// Answers every call from this file of replies (`--llm-mock`); no model is called.
     pub replies: Option<PathBuf>,
-    /// Writes every reply to this file, in the same form (`--llm-mock-record`).
+    /// Writes every reply to this file, in the same format (`--llm-mock-record`).
     pub record_replies: Option<PathBuf>,
     /// Takes every HTTP exchange with a provider from this cassette (`--llm-cassette`).
     pub cassette: Option<PathBuf>,
     /// Writes every HTTP exchange with a provider to this cassette (`--llm-cassette-record`).
     pub record_cassette: Option<PathBuf>,
-    /// Takes every reply of a model from this folder, by what was asked (`harn test --replay`).
+    /// Takes every model reply from this directory, by request (`harn test --replay`).
     pub kept: Option<PathBuf>,
-    /// Writes every reply of a model to this folder, by what was asked (`harn test --record`).
+    /// Writes every model reply to this directory, by request (`harn test --record`).
     pub keep: Option<PathBuf>,
 }
 
 impl ModelTraffic {
-    /// Prepares the model calls of a program, before it runs. `dir` is the program's folder, where its project is looked
-    /// for.
+    /// Configures the model calls of a program before it runs. `dir` is the program's directory, from which its project
+    /// is located.
     ///
     /// # Errors
-    /// A sentence: a file cannot be read, written, or a line of it makes no sense.
+    /// A message: a file cannot be read or written, or contains an invalid line.
     pub fn apply(&self, vm: &Rc<Vm>, dir: &Path) -> Result<(), String> {
         let runtime = llm_runtime_at(vm, dir);
         if let Some(path) = &self.replies {
@@ -77,9 +77,9 @@ impl ModelTraffic {
         Ok(())
     }
 
-    /// Says, after the program ran, what of a cassette it did not ask for: usually a sign that the program
-    /// has changed since it was recorded.
-    /// Likewise which recording is still that of an earlier run, since no model was called.
+    /// Returns a message about unused exchanges of a cassette after the program has run: usually a sign that the
+    /// program has changed since it was recorded. Also reports a recording of an earlier run that was not replaced,
+    /// because no model was called.
     pub fn leftovers(&self, vm: &Rc<Vm>) -> Option<String> {
         let unused = self.cassette.as_ref().and_then(|path| match llm_runtime(vm).unused_exchanges() {
             0 => None,
@@ -96,14 +96,14 @@ impl ModelTraffic {
     }
 }
 
-/// Files of recordings that an earlier run wrote and this one has not replaced yet.
+/// Recordings of an earlier run that this run has not replaced yet.
 #[derive(Default)]
 struct Earlier(RefCell<BTreeSet<String>>);
 
-/// The largest recorded reply that is read: 64 MiB.
+/// Maximum size of a recorded reply: 64 MiB.
 const MAX_REPLY: u64 = 64 << 20;
 
-/// A path from the working directory of the program.
+/// Resolves a path relative to the working directory of the program.
 fn system_path(vm: &Rc<Vm>, path: &Path) -> PathBuf {
     vm.system().work_dir().join(path)
 }
@@ -115,15 +115,15 @@ fn read(vm: &Rc<Vm>, path: &Path) -> Result<(String, String), String> {
     Ok((name, text))
 }
 
-/// Writes lines to a file, each at once, so that it is there also when the program fails. What was in the file is
-/// replaced by the first line: a run that fails before it has something to record leaves an earlier recording. Where there
-/// was no file there is an empty one from the beginning, a recording of a run without calls.
+/// Returns a function that writes lines to a file immediately, so that they exist even if the program fails. The first
+/// line replaces the content of the file: a run that fails before it records anything does not change an earlier
+/// recording. A missing file is created empty at the beginning, as a recording of a run without calls.
 fn writer(vm: &Rc<Vm>, path: &Path) -> Result<impl FnMut(&str) + 'static, String> {
     let name = path.display().to_string();
     let system = vm.system().clone();
     let path = system.work_dir().join(path);
     let begun = system.write_with_folder(&path, |system| {
-        // Begun and dropped: says whether it can be written.
+        // The draft is dropped; it only tests whether the file can be written.
         drop(system.draft(&path)?);
         if system.is_file(&path) {
             vm.extension::<Earlier>().0.borrow_mut().insert(name.clone());
@@ -144,7 +144,7 @@ fn writer(vm: &Rc<Vm>, path: &Path) -> Result<impl FnMut(&str) + 'static, String
                 }
                 begun = true;
             }
-            // The program goes on, and the run is told of it when it ends.
+            // The program continues; the error is reported when the run ends.
             Err(e) => {
                 if let Some(vm) = program.upgrade() {
                     Unwritten::note(&vm, format!("cannot write {name}: {e}"));

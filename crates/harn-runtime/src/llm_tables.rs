@@ -1,4 +1,4 @@
-//! Reads the tables that configure providers and models, entry by entry: a mistake in one leaves the others in force.
+//! Reads the tables that configure providers and models. An invalid entry does not affect the others.
 
 use std::ops::Range;
 
@@ -7,35 +7,35 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-/// Something in the configuration of models that cannot be used.
+/// An invalid entry in the configuration of models.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LlmConfigProblem {
-    /// What is wrong.
+    /// The error message.
     pub message: String,
-    /// Where it stands, in bytes of the document.
+    /// Its position, in bytes of the document.
     pub span: Range<usize>,
 }
 
 impl LlmConfigProblem {
-    /// A problem of the document itself.
+    /// Creates a problem from a syntax error.
     fn of_syntax(error: &toml::de::Error) -> Self {
         Self { message: error.message().to_owned(), span: error.span().unwrap_or_default() }
     }
 
-    /// `<line>:<column>: <message>`, both from 1, in `text`.
+    /// Returns `<line>:<column>: <message>`, both starting at 1, for a position in `text`.
     pub(crate) fn placed(&self, text: &str) -> String {
         let (line, column) = harn_syntax::source_map::line_column(text, self.span.start as u32);
         format!("{line}:{column}: {}", self.message)
     }
 }
 
-/// What is wrong with the `[llm]` table of the manifest `text`; nothing when the manifest does not parse at all, which
-/// is a matter of the manifest.
+/// Returns the problems in the `[llm]` table of the manifest `text`. Empty if the manifest has a syntax error, which is
+/// reported elsewhere.
 pub fn llm_config_problems(text: &str) -> Vec<LlmConfigProblem> {
     read(text, Some("llm")).map_or_else(|_| Vec::new(), |(_, problems)| problems)
 }
 
-/// What the `[llm]` table of the manifest `text` says that nothing reads, a sentence each.
+/// Returns a message for each unused key in the `[llm]` table of the manifest `text`.
 pub fn llm_config_slips(text: &str) -> Vec<String> {
     let manifest = text.parse::<toml::Table>().ok();
     let table = manifest.as_ref().and_then(|manifest| manifest.get("llm"));
@@ -43,7 +43,7 @@ pub fn llm_config_slips(text: &str) -> Vec<String> {
     harn_llm::config::slips(&inner).into_iter().map(|slip| format!("[llm] {slip}")).collect()
 }
 
-/// Reads a document, or one table of it; gives the entries that are right, and what is wrong with the others.
+/// Reads a document, or one table of it; returns the valid entries, and the problems of the others.
 ///
 /// # Errors
 /// The document does not parse.
@@ -72,13 +72,13 @@ pub(crate) fn read(
 }
 
 struct Reader<'a> {
-    /// The name of the table that holds the configuration; empty for the whole document.
+    /// The name of the table that contains the configuration; empty for the whole document.
     table: &'a str,
     problems: Vec<LlmConfigProblem>,
 }
 
 impl Reader<'_> {
-    /// Checks one key of the configuration; what is wrong in it is taken out of `plain`.
+    /// Checks one key of the configuration; removes invalid parts from `plain`.
     fn entry(&mut self, name: &str, value: &Spanned<DeValue<'_>>, plain: &mut toml::Table) {
         match name {
             "providers" => self.entries::<Provider>(name, value, plain),
@@ -131,11 +131,11 @@ impl Reader<'_> {
         plain_rules.retain(|_| right.next().unwrap_or(false));
     }
 
-    /// Whether a value is what it must be; says so when it is not.
+    /// Returns whether a value has the expected type; records a problem if not.
     fn fits<T: DeserializeOwned>(&mut self, path: &[&str], value: &Spanned<DeValue<'_>>) -> bool {
         let Err(error) = T::deserialize(ValueDeserializer::from(value.clone())) else { return true };
         let message = match error.message() {
-            // The only value with two forms is one or more names of variables.
+            // The only values with two forms are names of variables: one string or a list.
             text if text.contains("untagged enum") => "expected a string or a list of strings",
             text => text,
         };

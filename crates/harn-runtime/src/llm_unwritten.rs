@@ -1,10 +1,10 @@
-//! What was to be kept of model calls and could not be written: a program goes on, and its run fails when it ends.
+//! Write errors of recordings and logs of model calls: the program continues, and its run fails when it ends.
 
 use std::cell::RefCell;
 
 use harn_vm::Vm;
 
-/// The first thing that could not be written of what was to be kept of a program's model calls.
+/// The first write error of a program's recordings and call log.
 #[derive(Default)]
 pub(crate) struct Unwritten(RefCell<Option<String>>);
 
@@ -14,7 +14,7 @@ impl Unwritten {
     }
 }
 
-/// Says, after a program ran, what could not be written of its model calls although it was to be kept.
+/// Returns the first write error of a program's recordings and call log, after it has run.
 pub fn unwritten_calls(vm: &Vm) -> Option<String> {
     vm.extension::<Unwritten>().0.borrow().clone()
 }

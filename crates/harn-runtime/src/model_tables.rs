@@ -1,4 +1,5 @@
-//! Tables of models: the one that the user has installed, how one is installed, and the facts of a model with their sources.
+//! Tables of models: the one that the user has installed, the installation, and the facts about a model with their
+//! sources.
 
 use std::path::{Path, PathBuf};
 
@@ -7,16 +8,16 @@ use harn_llm::models::{Days, Match, Table, table_of_litellm};
 use harn_system::{HttpRequest, System, SystemExt};
 use harn_value::{Data as Json, json};
 
-/// The largest table that is read.
+/// Maximum size of a table, in bytes.
 const MAX_TABLE: u64 = 64 << 20;
 
-/// A table that is older, in days, may miss prices and retirements.
+/// The age in days after which a table may lack prices and retirements.
 const MAX_AGE: i64 = 90;
 
-/// The file of the user's table: `harn/models.tsv` in the state directory.
+/// Returns the path of the user's table: `harn/models.tsv` in the state directory.
 ///
 /// # Errors
-/// There is no state directory.
+/// The state directory is unknown.
 pub(crate) fn model_table_file(system: &dyn System) -> Result<PathBuf, String> {
     let set = |name: &str| system.env(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
@@ -24,10 +25,10 @@ pub(crate) fn model_table_file(system: &dyn System) -> Result<PathBuf, String> {
     Ok(state.join("harn/models.tsv"))
 }
 
-/// Reads the table that the user has installed, if there is one.
+/// Reads the table that the user has installed, if it exists.
 ///
 /// # Errors
-/// It is damaged.
+/// The table is damaged.
 pub(crate) fn installed_table(system: &dyn System) -> Result<Option<Table>, String> {
     let Ok(file) = model_table_file(system) else { return Ok(None) };
     let Ok(text) = system.read_text(&file, MAX_TABLE) else { return Ok(None) };
@@ -35,10 +36,11 @@ pub(crate) fn installed_table(system: &dyn System) -> Result<Option<Table>, Stri
     read.map(Some).map_err(|why| format!("ignoring {}: {why}; run `harn models update`", file.display()))
 }
 
-/// Installs a table of models from a file or an address: a table of Harn, or the model list of LiteLLM. Returns what was done.
+/// Installs a table of models from a file or a URL: a table of Harn, or the model list of LiteLLM. Returns a message
+/// with the result.
 ///
 /// # Errors
-/// The source cannot be read or is neither of the two, or the table cannot be written.
+/// The source cannot be read or has another format, or the table cannot be written.
 pub async fn update_model_table(
     system: &dyn System,
     source: &str,
@@ -84,7 +86,7 @@ async fn read_source(system: &dyn System, source: &str) -> Result<String, String
     String::from_utf8(bytes).map_err(|_| failed("not UTF-8 text"))
 }
 
-/// Returns every fact about a model as `{fact, value, source}`; facts that no source has are left out.
+/// Returns every fact about a model as `{fact, value, source}`; unknown facts are left out.
 pub fn model_facts(runtime: &LlmRuntime, selector: &str) -> Vec<Json> {
     let (config, embedder) = (runtime.config(), runtime.embedder());
     let (id, provider, alias) = config.resolve(selector, embedder);
@@ -158,7 +160,7 @@ pub fn model_facts(runtime: &LlmRuntime, selector: &str) -> Vec<Json> {
     facts
 }
 
-/// Returns what is out of date: the table, and models that the configuration names.
+/// Returns messages about outdated data: the table, and configured models that are retired.
 pub fn stale_models(runtime: &LlmRuntime) -> Vec<String> {
     let (config, embedder) = (runtime.config(), runtime.embedder());
     let today = Days::of_ms(embedder.now_ms());
@@ -188,7 +190,7 @@ pub fn stale_models(runtime: &LlmRuntime) -> Vec<String> {
     named.dedup();
     let day = today.to_string();
     for (provider, id) in named {
-        // A shipped default gives way to its successor by itself.
+        // A shipped default is automatically replaced by its successor.
         let Some(entry) = config.catalog().find(&provider, &id).filter(|e| e.found == Match::Exact) else {
             continue;
         };

@@ -1,5 +1,5 @@
-//! Options of model calls, loops and workflows in the text of a program, looked at by the checks of the calls themselves; and
-//! the names of those that builtins have besides.
+//! Checks options of model calls, loops and workflows in the source of a program, using the checks of the calls
+//! themselves; and lists the additional options of builtins.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -29,15 +29,15 @@ use crate::reminders::Reminders;
 use crate::tool_config::check_config;
 use crate::tool_options::{doubts, surface_of};
 
-/// Options of `sub_agent_run` that the loop knows nothing of.
+/// Options of `sub_agent_run` that are not options of a loop.
 const SUB_AGENT: [&str; 8] =
     ["name", "allowed_tools", "returns", "background", "carry", "execution", "audit", "system"];
 
-/// Options of `transcript_compact` besides those of a model call.
+/// Additional options of `transcript_compact`, besides those of a model call.
 const COMPACT: [&str; 6] =
     ["strategy", "compact_strategy", "keep_last", "target_tokens", "summary", "summarize_prompt"];
 
-/// Options of `transcript_auto_compact` besides those of a model call.
+/// Additional options of `transcript_auto_compact`, besides those of a model call.
 const AUTO_COMPACT: [&str; 10] = [
     "keep_last",
     "compact_strategy",
@@ -51,10 +51,10 @@ const AUTO_COMPACT: [&str; 10] = [
     "summarize_prompt",
 ];
 
-/// What an agent has besides the options of its loops.
+/// Additional keys of an agent, besides the options of its loops.
 const AGENT: [&str; 4] = ["name", "role", "description", "system"];
 
-/// Keys that are the daemon's own; all others are options of its loop.
+/// Keys of the daemon itself; all others are options of its loop.
 pub(crate) const DAEMON: [&str; 10] = [
     "task",
     "prompt",
@@ -80,7 +80,7 @@ const DEPS: [&str; 9] = [
     "stores",
 ];
 
-/// The options that a builtin has besides those of model calls or loops.
+/// Returns the options that a builtin has in addition to those of model calls or loops.
 pub fn own(builtin: &str) -> Vec<&'static str> {
     match builtin {
         "agent" => AGENT.to_vec(),
@@ -92,19 +92,19 @@ pub fn own(builtin: &str) -> Vec<&'static str> {
     }
 }
 
-/// The first name that a builtin with options of its own does not know, with what to say. Loops may be given what they pass
-/// on; only names that are meant for the builtin are refused there.
+/// Returns the first name that is unknown to a builtin with additional options, and the error message. Loops accept
+/// unknown names, because they may pass them on, so for them only names that resemble additional options are reported.
 fn unknown<'k>(
     builtin: &str,
     names: impl IntoIterator<Item = &'k str>,
     is_provider: impl Fn(&str) -> bool,
 ) -> Option<(String, String)> {
     let own = own(builtin);
-    // A daemon warns of a slip, as its loop does.
+    // A daemon only warns of a typo, as its loop does.
     if own.is_empty() || builtin == "daemon_spawn" {
         return None;
     }
-    // Agents carry what their programs want to know of them, too: only what is all but an option is a slip of one.
+    // Agents may have further entries, so only names that are very close to an option are treated as typos.
     let of_agent = builtin == "agent";
     let of_loop = of_agent || builtin == "sub_agent_run";
     let calls: Vec<&str> = harn_llm::options::call_options().map(|(name, _)| name).collect();
@@ -135,7 +135,7 @@ fn unknown<'k>(
     Some((name.to_owned(), text))
 }
 
-/// Whether a name is that of an option, but for a letter or two.
+/// Returns whether a name differs from that of an option by one or two letters.
 fn all_but(name: &str, calls: &[&str]) -> bool {
     let options = OPTIONS.iter().map(|(name, _)| *name).chain(calls.iter().copied());
     let letters = name.chars().count();
@@ -143,10 +143,10 @@ fn all_but(name: &str, calls: &[&str]) -> bool {
         .is_some_and(|near| letters >= 5 && distance(name, near) <= 1 + usize::from(letters >= 8))
 }
 
-/// Refuses options that nothing knows.
+/// Rejects unknown options.
 ///
 /// # Errors
-/// The first of them, with the name that was meant.
+/// Describes the first of them, with the most similar name.
 pub(crate) fn refuse_unknown(cx: &Cx, builtin: &str, options: &Value) -> Result<()> {
     let Some(dict) = options.to_dict() else { return Ok(()) };
     let config = crate::llm_embedder::runtime(cx);
@@ -157,11 +157,11 @@ pub(crate) fn refuse_unknown(cx: &Cx, builtin: &str, options: &Value) -> Result<
     }
 }
 
-/// Builtins that show the prompt of a call and make none, so that their tools need no handlers.
+/// Builtins that show the prompt of a call without making it, so that their tools need no handlers.
 const SHOW_PROMPTS: [&str; 3] =
     ["agent_build_turn_system", "agent_build_turn_system_fragments", "prompt_explain"];
 
-/// Options whose meaning depends on others: they are looked at only where all are known.
+/// Options whose validity depends on others: they are only checked when all options are known.
 const DEPENDENT: &[&str] = &[
     "audio",
     "compact_callback",
@@ -201,8 +201,8 @@ fn is_dependent(name: &str) -> bool {
     DEPENDENT.contains(&name)
 }
 
-/// A limit of a model call that was written in milliseconds, as it seems: a bare number is seconds. Quarters of an hour are
-/// taken as they are, up to some hours.
+/// Reports a limit of a model call that seems to be in milliseconds, although a plain number is in seconds. Multiples
+/// of a quarter of an hour are accepted, up to some hours.
 fn in_milliseconds(option: &GivenOption) -> Option<OptionProblem> {
     let name = option.name.as_str();
     let number = match option.value {
@@ -220,14 +220,14 @@ fn in_milliseconds(option: &GivenOption) -> Option<OptionProblem> {
 static PROVIDERS: LazyLock<BTreeSet<String>> =
     LazyLock::new(|| Config::builtin().provider_names().into_iter().collect());
 
-/// The error of options of a loop that are no value of theirs, whatever the others are.
+/// Returns the error for an option of a loop whose value is invalid independently of other options.
 fn misfit(builtin: &str, options: &Map<String, Json>) -> Option<String> {
     let wrong = check_values(OPTIONS.iter().copied(), options).err()?;
     Some(format!("{builtin}: {wrong}"))
 }
 
-/// Returns what is wrong with the options of a call of `builtin` whose parameter has the type `set`. `complete` says that
-/// nothing is given besides `given`, and that all values are known.
+/// Returns the problems in the options of a call of `builtin` whose parameter has the type `set`. `complete` means that
+/// there are no options besides `given`, and that all values are known.
 pub fn wrong_options(
     builtin: &str,
     parameter: &str,
@@ -255,7 +255,7 @@ pub fn wrong_options(
     let (owned, given): (Vec<GivenOption>, Vec<GivenOption>) =
         given.iter().cloned().partition(|option| own.contains(&option.name.as_str()));
     let given = &given[..];
-    // What a builtin reads itself may have the name and the shape of an option of its loop.
+    // An option that the builtin reads itself may have the same name and type as an option of its loop.
     let of_both = owned.iter().filter(|_| of_loop).filter_map(|option| {
         let value = json(&option.name, option.value.as_ref()?)?;
         let text = misfit(builtin, &Map::from_iter([(option.name.clone(), value)]))?;
@@ -271,8 +271,8 @@ pub fn wrong_options(
             )
         })
         .collect();
-    // A key that holds the settings of a provider of the project is near to no option.
-    // The settings of a provider are a dict under its name, which the configuration of the project may add.
+    // The settings of a provider are a dict under its name. The configuration of the project may add providers, so such
+    // a key is not reported as a typo.
     let settings_of_provider =
         |key: &str| given.iter().any(|o| o.name == key && matches!(o.value, Some(Literal::Dict(_)) | None));
     let strangers = set != STAGE_OPTIONS && own.is_empty() && !names.contains_key("llm_caller");
@@ -309,7 +309,7 @@ pub fn wrong_options(
             effect: OptionEffect::Fails,
         }));
     }
-    // An option that fails is not also reported as one without effect.
+    // An option that fails is not also reported as ineffective.
     let failing: Vec<String> = found
         .iter()
         .filter(|problem| problem.effect == OptionEffect::Fails)
@@ -319,7 +319,7 @@ pub fn wrong_options(
     found
 }
 
-/// The options of a daemon with those that stand under `options` beside them, as the daemon reads them.
+/// Merges the entries of a daemon's `options` with its other options, as the daemon reads them.
 fn flat(given: &[GivenOption]) -> Option<Vec<GivenOption>> {
     let within = given.iter().find(|option| option.name == "options")?;
     let Some(Literal::Dict(entries)) = &within.value else { return None };
@@ -329,22 +329,22 @@ fn flat(given: &[GivenOption]) -> Option<Vec<GivenOption>> {
     Some(given.iter().cloned().chain(inner).collect())
 }
 
-/// Whether a run puts an option over the `model_policy` of its nodes, and what it means depends on nothing else.
+/// Returns whether an option of a run overrides the `model_policy` of its nodes, and is independent of other options.
 fn is_of_stages(name: &str) -> bool {
     MODEL_KEYS.contains(&name) && !is_dependent(name)
 }
 
-/// Options that ask for each other.
+/// Options that require each other.
 const REPLAY: [&str; 3] = ["replay_mode", "replay_path", "replay_run"];
 
-/// Puts the options that one of [`REPLAY`] asks for beside it: those that are given, and where more may be given than the text
-/// says, something that fits.
+/// Adds the options that an option in [`REPLAY`] requires: the given ones, or placeholders if there may be more options
+/// than the source shows.
 fn add_partners(options: &mut Map<String, Json>, given: &[GivenOption], complete: bool) {
     let fits = |name: &str| if name == "replay_mode" { "deterministic" } else { "run.json" };
     let has = |name: &str| given.iter().any(|option| option.name == name);
     let from = if has("replay_run") && !has("replay_path") { "replay_run" } else { "replay_path" };
     for name in ["replay_mode", from].into_iter().filter(|name| !complete || has(name)) {
-        // What the record itself holds is looked at on its own.
+        // The content of the record is checked separately.
         let name = if name == "replay_run" { "replay_path" } else { name };
         if !options.contains_key(name) {
             options.insert(name.to_owned(), fits(name).into());
@@ -352,7 +352,7 @@ fn add_partners(options: &mut Map<String, Json>, given: &[GivenOption], complete
     }
 }
 
-/// What is wrong with the options of a run of a workflow. Values that the text does not say count as not given.
+/// Returns the problems in the options of a workflow run. Options with unknown values are treated as absent.
 fn wrong_run(builtin: &str, given: &[GivenOption], complete: bool) -> Vec<OptionProblem> {
     let wrong = |option: &GivenOption| {
         let value = option.value.as_ref().filter(|value| !has_closure(value));
@@ -371,8 +371,8 @@ fn wrong_run(builtin: &str, given: &[GivenOption], complete: bool) -> Vec<Option
     given.iter().filter_map(wrong).collect()
 }
 
-/// What is wrong with a dict that a builtin reads in a way of its own, as far as the text says it: a name that it does not know,
-/// and, where the whole dict is written down, a value that it does not take.
+/// Returns the problems in a dict that a builtin reads itself, as far as the source shows it: an unknown name, and, if
+/// the whole dict is known, an invalid value.
 fn wrong_dict(builtin: &str, parameter: &str, given: &[GivenOption], complete: bool) -> Vec<OptionProblem> {
     let read = |entries: &[&GivenOption]| {
         let mut dict = Map::new();
@@ -412,7 +412,8 @@ fn wrong_dict(builtin: &str, parameter: &str, given: &[GivenOption], complete: b
     }]
 }
 
-/// What is wrong with the config of the tool `name`: each key by itself, then, where all is known, the whole.
+/// Returns the problems in the config of the tool `name`: first of each key, then, if everything is known, of the whole
+/// config.
 fn wrong_tool(name: &str, given: &[GivenOption], complete: bool) -> Vec<OptionProblem> {
     let told = |name: &str, text: String| {
         let start = text.find("tool_define").unwrap_or_default();
@@ -425,7 +426,7 @@ fn wrong_tool(name: &str, given: &[GivenOption], complete: bool) -> Vec<OptionPr
         let mut one = Dict::new();
         one.insert(option.name.as_str(), known.clone().unwrap_or_default());
         found.extend(check_config(&one).err().map(|error| told(&option.name, error.uncaught_text())));
-        // Only whether there is a handler matters to the whole.
+        // For the whole config, it only matters whether there is a handler.
         config.insert(option.name.as_str(), known.unwrap_or(Value::TRUE));
     }
     if found.is_empty() && complete {
@@ -435,7 +436,7 @@ fn wrong_tool(name: &str, given: &[GivenOption], complete: bool) -> Vec<OptionPr
     found
 }
 
-/// What is wrong with the names in the second argument of `create_runtime`.
+/// Returns the error for an unknown name in the second argument of `create_runtime`.
 pub(crate) fn unknown_dep<'k>(mut names: impl Iterator<Item = &'k str>) -> Option<String> {
     let key = names.find(|key| !DEPS.contains(key))?;
     Some(format!("create_runtime: unknown key '{key}'; there are {}", DEPS.join(", ")))
@@ -454,14 +455,15 @@ const SESSION_OPTIONS: [&str; 9] = [
     "compress_callback",
 ];
 
-/// What is wrong with the names of the options of `agent_session_compact`.
+/// Returns the error for an unknown name in the options of `agent_session_compact`.
 pub(crate) fn unknown_of_compaction<'k>(mut names: impl Iterator<Item = &'k str>) -> Option<String> {
     let key = names.find(|key| !SESSION_OPTIONS.contains(key))?;
     let known = SESSION_OPTIONS.join(", ");
     Some(format!("agent_session_compact: unknown option key '{key}' (expected one of: {known})"))
 }
 
-/// What the reader of a dict says of it; nothing for builtins whose dict has no reader, or any names.
+/// Returns the error of the function that reads a dict; `None` for builtins without such a function, or that accept any
+/// names.
 fn problem(builtin: &str, parameter: &str, given: &Json) -> Option<String> {
     fn told<T, E: ToString>(read: std::result::Result<T, E>) -> Option<String> {
         read.err().map(|error| error.to_string())
@@ -474,7 +476,7 @@ fn problem(builtin: &str, parameter: &str, given: &Json) -> Option<String> {
         ("define_plan", _) => told(harness::define_plan(given)),
         ("define_reference", _) => {
             let mut given = given.clone();
-            // A duration, which the builtin reads itself.
+            // The builtin itself converts the duration.
             if given["ttl_ms"].as_opaque().is_some_and(|opaque| opaque.type_name == "duration") {
                 given["ttl_ms"] = 1.into();
             }
@@ -512,14 +514,15 @@ fn has_closure(literal: &Literal) -> bool {
     }
 }
 
-/// What a model call with these options refuses.
+/// Returns the error of a model call with these options.
 pub(crate) fn wrong_call(options: &Json) -> Option<String> {
     let of_prompt = |given| harn_prompt::options::host::check(given).err().map(|error| error.to_string());
     let of_call = harn_llm::CallOptions::from_json(options).err().map(|error| error.to_string());
     of_call.or_else(|| options.as_object().and_then(of_prompt))
 }
 
-/// The error of a call with these options, if it is one. Where the loop is not what is called, it says whose options they are.
+/// Returns the error of a call with these options. If the called builtin is not the loop, the message names the
+/// builtin.
 fn refusal(builtin: &str, of_loop: bool, options: Map<String, Json>) -> Option<String> {
     let call = Json::Object(options.clone());
     let given = options.clone();
@@ -532,22 +535,23 @@ fn refusal(builtin: &str, of_loop: bool, options: Map<String, Json>) -> Option<S
     Some(as_told(builtin, of_loop, &wrong.or_else(of_call)?))
 }
 
-/// An error in the words of the call that it is told of.
+/// Names the called builtin in an error.
 fn as_told(builtin: &str, of_loop: bool, text: &str) -> String {
     if of_loop && builtin != "agent_loop" { whose(builtin, text) } else { text.to_owned() }
 }
 
-/// An error of a loop or call as one of the builtin whose options they are.
+/// Replaces the prefix of an error of a loop or call by the name of the builtin.
 fn whose(builtin: &str, text: &str) -> String {
     let bare = ["agent_loop: ", "llm_call: "].iter().find_map(|prefix| text.strip_prefix(prefix));
     format!("{builtin}: {}", bare.unwrap_or(text))
 }
 
-/// Refuses options of a loop that begins later, in another task, or in a stage: whoever gives them is told, as by `agent_loop`
-/// itself. `builtin` says whose they are; of `stage_options`, what depends on others is looked at when the stage runs.
+/// Rejects invalid options of a loop that begins later, in another task, or in a stage, so that the caller receives the
+/// same error as from `agent_loop`. `builtin` is the name in errors; dependent options of `stage_options` are checked
+/// when the stage runs.
 ///
 /// # Errors
-/// What is wrong with them.
+/// Describes the invalid option.
 pub(crate) fn refuse_wrong(cx: &Cx, builtin: &str, set: &str, given: &Value) -> Result<()> {
     let mut read = CallOptions::new(cx, given);
     let Json::Object(mut options) = read.json.take() else { return Ok(()) };
@@ -555,7 +559,7 @@ pub(crate) fn refuse_wrong(cx: &Cx, builtin: &str, set: &str, given: &Value) -> 
         return Err(thrown(text));
     }
     if set == STAGE_OPTIONS {
-        // Skills depend on nothing else, and no single call would look at them.
+        // Skills are independent of other options, and a single call would not check them.
         let skills =
             options.get("skills").map(|skills| Map::from_iter([("skills".to_owned(), skills.clone())]));
         if let Some(text) = skills.and_then(|skills| refusal(builtin, true, skills)) {
@@ -586,10 +590,10 @@ pub(crate) fn refuse_wrong(cx: &Cx, builtin: &str, set: &str, given: &Value) -> 
     }
 }
 
-/// Refuses wrong options of loops and runs wherever they stand inside of a value of a type.
+/// Rejects invalid options of loops and runs that are nested in a value of a type.
 ///
 /// # Errors
-/// What is wrong with the first of them.
+/// Describes the first invalid option.
 pub(crate) fn refuse_inside(cx: &Cx, builtin: &str, ty: &'static str, given: &Value) -> Result<()> {
     let mut result = Ok(());
     option_sets(ty, given, &mut |path, set, value| {
@@ -605,10 +609,10 @@ pub(crate) fn refuse_inside(cx: &Cx, builtin: &str, ty: &'static str, given: &Va
     result
 }
 
-/// Refuses wrong options of a run of a workflow, those that it puts over its nodes included.
+/// Rejects invalid options of a workflow run, including those that override options of its nodes.
 ///
 /// # Errors
-/// What is wrong with them.
+/// Describes the first invalid option.
 pub(crate) fn refuse_of_run(cx: &Cx, builtin: &str, given: &Value) -> Result<()> {
     RunOptions::read(&to_json(given)).map_err(|text| thrown(format!("{builtin}: {text}")))?;
     let over = MODEL_KEYS.into_iter().map(|key| (key, entry(given, key)));
@@ -616,7 +620,7 @@ pub(crate) fn refuse_of_run(cx: &Cx, builtin: &str, given: &Value) -> Result<()>
     refuse_wrong(cx, builtin, STAGE_OPTIONS, &over.into())
 }
 
-/// The value as the call reads it; nothing for one that has a closure inside.
+/// Converts a literal to the value that the call reads; `None` if it contains a closure.
 pub(crate) fn json(name: &str, literal: &Literal) -> Option<Json> {
     if *literal == Literal::Closure {
         return Some(Json::opaque("closure", "<fn>"));
@@ -680,7 +684,7 @@ mod tests {
             assert_eq!(told(&["replay_mode", "replay_path"], complete), [""; 0]);
             assert_eq!(told(&["replay_run", "replay_mode"], complete), [""; 0]);
         }
-        // Where more may be given than the text says, one of them may well stand alone.
+        // If there may be more options than the source shows, one of them alone is valid.
         for name in ["replay_mode", "replay_path", "replay_run"] {
             assert_eq!(told(&[name], false), [""; 0], "{name}");
         }
@@ -690,7 +694,7 @@ mod tests {
         assert_eq!(told(&["replay_path"], true), [alone]);
     }
 
-    /// An option whose wrong values nothing refuses would be one that is passed over in silence.
+    /// If nothing rejects a wrong value of an option, the option would be ignored silently.
     #[test]
     fn every_option_of_a_call_refuses_what_it_does_not_take() {
         let list = |item| Literal::List(vec![item]);
@@ -725,7 +729,7 @@ mod tests {
         assert!(refused > 250, "only {refused} wrong values are refused");
     }
 
-    /// A bare number is seconds; one that looks like milliseconds is doubted.
+    /// A plain number is in seconds; one that looks like milliseconds is reported.
     #[test]
     fn limits_in_milliseconds_are_doubted() {
         let told = |set: &str, name: &str, value: Literal| {

@@ -1,4 +1,4 @@
-//! One template for several models: what each is given, what it answers, and what a judge says of the answer.
+//! Compares one template across several models: the rendered prompts, the answers, and the verdicts of a judge.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -16,18 +16,18 @@ use crate::evals::toml_data;
 use crate::listing::{describe_model, tells_provider};
 use crate::llm_embedder::llm_runtime_at;
 
-/// What is done with the texts.
+/// What to do with the rendered prompts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PromptMode {
-    /// They are shown; no model is called.
+    /// Show them without calling a model.
     Render,
-    /// Each model answers its text.
+    /// Each model answers its prompt.
     Run,
-    /// A model judges the answers.
+    /// A model also judges the answers.
     Judge,
 }
 
-/// What a comparison is about.
+/// The inputs of a comparison.
 pub struct PromptJob<'a> {
     /// The template: a path, or `std/…`.
     pub template: &'a str,
@@ -35,17 +35,18 @@ pub struct PromptJob<'a> {
     pub bindings: &'a Json,
     /// Models and fleets.
     pub fleet: &'a [String],
-    /// What is done.
+    /// What to do with the prompts.
     pub mode: PromptMode,
-    /// The model that judges; without one, that of calls which name none.
+    /// The model that judges; `None` for the default model.
     pub judge: Option<&'a str>,
 }
 
-/// Compares: `{template, revision_hash, mode, variants: [{variant, text, models}], models: [{model, provider, family, variant,
-/// bytes, branches, answer, error, usage, verdict}]}`. Models that get the same text have the same variant, a letter.
+/// Compares models and returns `{template, revision_hash, mode, variants: [{variant, text, models}], models: [{model,
+/// provider, family, variant, bytes, branches, answer, error, usage, verdict}]}`. Models with the same prompt have the
+/// same variant, a letter.
 ///
 /// # Errors
-/// A sentence: the template cannot be rendered, or a model is not known.
+/// A message: the template cannot be rendered, or a model is unknown.
 pub fn compare_prompts(vm: &Rc<Vm>, job: &PromptJob<'_>) -> Result<Json, String> {
     let system = vm.system().clone();
     let dir = system.work_dir();
@@ -107,13 +108,14 @@ pub fn compare_prompts(vm: &Rc<Vm>, job: &PromptJob<'_>) -> Result<Json, String>
     }))
 }
 
-/// `A` to `Z`, then `A1` and so on.
+/// Returns `A` to `Z`, then `A1` and so on.
 fn letters(n: usize) -> String {
     let letter = char::from(b'A' + (n % 26) as u8);
     if n < 26 { letter.to_string() } else { format!("{letter}{}", n / 26) }
 }
 
-/// Asks a model, and on demand the judge. A call that fails is told with its model; the others go on.
+/// Calls a model, and the judge if requested. The error of a failed call is stored with its model; the other calls are
+/// not affected.
 fn answer(runtime: &LlmRuntime, job: &PromptJob<'_>, text: &str, model: &mut Json) -> Result<(), String> {
     let call = Call::new(text, None, json!({"model": model["model"], "provider": model["provider"]}));
     let cannot = |error: std::io::Error| format!("cannot start the event loop: {error}");
@@ -152,7 +154,7 @@ fn answer(runtime: &LlmRuntime, job: &PromptJob<'_>, text: &str, model: &mut Jso
     Ok(())
 }
 
-/// The models that a list of models and fleets comes to, each once.
+/// Expands a list of models and fleets to models, without duplicates.
 fn selectors(
     runtime: &LlmRuntime,
     given: &[String],
@@ -181,7 +183,7 @@ fn selectors(
     if out.is_empty() { Err("--fleet names no model".to_owned()) } else { Ok(out) }
 }
 
-/// The fleets of the project that a folder belongs to: `[eval.fleets.NAME] models = […]`.
+/// Returns the fleets of the project that contains a directory: `[eval.fleets.NAME] models = […]`.
 fn fleets(system: &dyn System, dir: &Path) -> Result<Vec<(String, Vec<String>)>, String> {
     let Some(path) = harn_front::manifest_near(dir, &harn_front::Through(system)) else {
         return Ok(Vec::new());
@@ -204,10 +206,10 @@ fn fleets(system: &dyn System, dir: &Path) -> Result<Vec<(String, Vec<String>)>,
     Ok(out)
 }
 
-/// The packs of the package that a folder belongs to: those of `[package] evals`, else `harn.eval.toml`.
+/// Returns the packs of the package that contains a directory: `[package] evals`, else `harn.eval.toml`.
 ///
 /// # Errors
-/// A sentence: there are none, or the manifest says it wrongly.
+/// A message: the package has no packs, or the manifest is invalid.
 pub fn package_packs(system: &dyn System, dir: &Path) -> Result<Vec<String>, String> {
     let path = harn_front::manifest_near(dir, &harn_front::Through(system))
         .ok_or("no harn.toml in this directory or its parents; create one with `harn init`")?; // prose-ok: diagnostic
@@ -215,7 +217,7 @@ pub fn package_packs(system: &dyn System, dir: &Path) -> Result<Vec<String>, Str
     let bytes = system.read(&path, 1 << 24).map_err(|error| inside(error.to_string()))?;
     let manifest = toml_data(&String::from_utf8_lossy(&bytes)).map_err(inside)?;
     let root = path.parent().unwrap_or(dir);
-    // Names as people would write them, from where they are.
+    // Paths are relative to the current directory.
     let shown = |file: &str| {
         let file = root.join(file);
         file.strip_prefix(dir).unwrap_or(&file).display().to_string()

@@ -1,4 +1,4 @@
-//! Runs without models: every call is answered by mocks, and whoever asked sees the prompt that it sends.
+//! Runs without models: mocks answer every call, and the caller receives the prompts.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use harn_vm::Vm;
 
 use crate::llm_embedder::llm_runtime_at;
 
-/// A model call as it leaves the program.
+/// A model call as it would be sent.
 #[derive(Clone, Debug)]
 pub struct SentCall {
     /// The provider that the call is meant for.
@@ -19,18 +19,19 @@ pub struct SentCall {
     pub model: String,
     /// The turn of the agent loop that makes the call, from 0; `None` outside of loops.
     pub iteration: Option<u64>,
-    /// The system prompt and the account of its fragments. Its text is what is sent, to the byte.
+    /// The system prompt and its fragments. The assembled prompt is exactly the one that would be sent.
     pub assembly: Assembly,
-    /// The messages behind the system prompt.
+    /// The messages after the system prompt.
     pub messages: Vec<Json>,
-    /// Names of the tools whose schemas go with the call; tools in text format are part of the prompt.
+    /// Names of the tools whose schemas are sent with the call; tools in text format are part of the prompt.
     pub tools: Vec<String>,
-    /// How the schema of the answer reaches the model: `format`, `tool` or `prompt`; nothing without one.
+    /// How the schema of the answer is sent to the model: `format`, `tool` or `prompt`; `None` without a schema.
     pub answer: Option<&'static str>,
 }
 
-/// Makes the coming run of a program a rehearsal: model calls need no key, reach no network and get scripted replies or
-/// the mock's default one. `watcher` sees each of them. `dir` is the program's folder, where its project is looked for.
+/// Turns the next run of a program into a rehearsal: model calls need no key and no network, and receive scripted
+/// replies or the mock's default reply. `watcher` receives every call. `dir` is the program's directory, from which its
+/// project is located.
 pub fn rehearse_calls(vm: &Rc<Vm>, dir: &Path, mut watcher: impl FnMut(SentCall) + 'static) {
     let runtime = llm_runtime_at(vm, dir);
     runtime.rehearse();
@@ -54,7 +55,7 @@ fn sent(prepared: &Prepared) -> SentCall {
     }
 }
 
-/// The account of the system text, if it still is what was assembled: an experiment may have put another in its place.
+/// Returns the fragments of the system prompt if it was not changed after assembly: an experiment may have replaced it.
 fn assembly(prepared: &Prepared) -> Assembly {
     let sent = &prepared.request.system;
     let known = prepared.provenance.as_ref().and_then(|p| p.downcast_ref::<Assembly>());
@@ -64,7 +65,7 @@ fn assembly(prepared: &Prepared) -> Assembly {
     }
 }
 
-/// A text of which only its last author is known.
+/// Returns an assembly for a prompt of which only the last author is known.
 fn replaced(text: &str) -> Assembly {
     let whole = Provenance {
         id: "call:structural_experiment".to_owned(),

@@ -1,4 +1,4 @@
-//! The config of `tool_define`: what its keys may hold.
+//! Validation of the config of `tool_define`.
 
 use harn_llm::tools::SCHEMA_KEYS;
 use harn_value::{Dict, Value};
@@ -10,7 +10,7 @@ use crate::convert::{thrown, to_json};
 /// Checks the config of `tool_define`, key by key.
 ///
 /// # Errors
-/// The first key or value that is wrong.
+/// Describes the first invalid key or value.
 pub(crate) fn check_config(config: &Dict) -> Result<()> {
     check_keys(config)?;
     let given = |key| config.get_str(key).filter(|value| !value.is_nil());
@@ -34,7 +34,7 @@ pub(crate) fn check_config(config: &Dict) -> Result<()> {
     if let Err(text) = harn_stdlib::Doubts::read(&said("idempotent"), &said("on_uncertain")) {
         return Err(Error::type_error(format!("tool_define: {text}")));
     }
-    // What is no dict would be offered to models as a tool without arguments.
+    // A schema that is not a dict would be offered to models as a tool without arguments.
     for key in SCHEMA_KEYS {
         if let Some(schema) = given(key).filter(|value| value.to_dict().is_none()) {
             return wrong(key, "dict", schema);
@@ -43,7 +43,7 @@ pub(crate) fn check_config(config: &Dict) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a key of a tool that is a slip of one that changes what it does. Other keys are the program's own.
+/// Rejects keys that are probably typos of keys which change the behaviour of a tool. Other keys are allowed.
 fn check_keys(config: &Dict) -> Result<()> {
     const KNOWN: [&str; 12] = [
         "parameters",

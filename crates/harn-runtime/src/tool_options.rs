@@ -1,4 +1,4 @@
-//! What the options of a loop say of its tools.
+//! Properties of a loop's tools that are set by its options.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use harn_vm::{Cx, Error, Result};
 use crate::agents::{AGENT_TOOL, is_agent, with_model};
 use crate::convert::{entry, partial, text, to_json};
 
-/// What the tools of a loop are looked at with.
+/// Returns the surface for the validation of a loop's tools.
 pub(crate) fn surface_of(
     prompt: &str,
     system: Option<&str>,
@@ -21,7 +21,7 @@ pub(crate) fn surface_of(
     let keys = ["tools", "policy", "approval_policy", "permissions", "tool_search"];
     let given = keys.iter().filter_map(|key| Some(((*key).to_owned(), options.get(*key)?.clone())));
     let mut surface: Map<String, Json> = given.collect();
-    // The tools of servers and skills come later.
+    // The tools of servers and skills are added later.
     let more =
         ["mcp_servers", "skills"].iter().any(|key| options.get(*key).is_some_and(|given| !given.is_null()));
     if !more {
@@ -48,7 +48,8 @@ pub(crate) fn surface_of(
     surface
 }
 
-/// The tools of a registry or of a list of tools and registries, by name. OpenAI's shape has the name in `function`.
+/// Returns the tools of a registry or of a list of tools and registries, by name. OpenAI's format has the name in
+/// `function`.
 fn named(tools: &Value) -> Vec<(String, Value)> {
     let list = if tools.as_list().is_some() { tools.clone() } else { entry(tools, "tools") };
     let mut out = Vec::new();
@@ -63,7 +64,7 @@ fn named(tools: &Value) -> Vec<(String, Value)> {
     out
 }
 
-/// The handlers of tools and agents, by name. Agents without a model use that of `options`.
+/// Returns the handlers of tools and agents, by name. Agents without a model use the model in `options`.
 ///
 /// # Errors
 /// The builtin that runs agents is missing.
@@ -84,10 +85,10 @@ pub(crate) fn handlers(cx: &Cx, tools: &Value, options: &Value) -> Result<BTreeM
     Ok(out)
 }
 
-/// What tools say about effects of their handlers of which nobody knows whether they happened, by name.
+/// Returns how tools handle effects that are in doubt, by name.
 ///
 /// # Errors
-/// A tool says what is not known.
+/// A tool has an invalid setting.
 pub(crate) fn doubts(tools: &Value) -> Result<BTreeMap<String, Uncertain>> {
     let mut out = BTreeMap::new();
     for (name, tool) in named(tools) {
