@@ -1,4 +1,4 @@
-//! Embeds the folder `stdlib/`: the modules of `stdlib/std/` by their name, prompt assets by their path.
+//! Embeds the directory `stdlib/`: the modules of `stdlib/std/` by their name, prompt assets by their path.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What is embedded: the text of `std/` modules and of prompt assets.
+//! Embedded files: the source of `std/` modules, and prompt assets.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ fn find(table: &'static [(&str, &str)], name: &str) -> Option<&'static str> {
 /// Returns the source of the module `std/<name>`.
 pub fn std_module(name: &str) -> Option<&'static str> {
     let name = name.strip_prefix("std/").unwrap_or(name);
-    // Sorted by file name, which puts `a-b.harn` and folders elsewhere than their names alone would.
+    // The list is sorted by file name, in which `a-b.harn` and directories are ordered differently than by module name.
     MODULES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
@@ -27,12 +27,12 @@ pub fn std_module_names() -> Vec<&'static str> {
     names
 }
 
-/// Returns the text of a prompt asset by its path behind `std/`.
+/// Returns the source of a prompt asset by its path relative to `std/`.
 pub fn prompt_asset(path: &str) -> Option<&'static str> {
     find(ASSETS, path)
 }
 
-/// Is shown what was rendered.
+/// Receives each rendered template.
 pub(crate) type Listener<'a> = &'a dyn Fn(&Template, &Rendered);
 
 /// Renders embedded prompts.
@@ -42,8 +42,8 @@ pub struct EmbeddedPrompts {
 }
 
 impl EmbeddedPrompts {
-    /// Renders a prompt for the model that `llm` describes (nil for none). `heard` is shown what was
-    /// rendered, with the branches that were taken.
+    /// Renders a prompt for the model that `llm` describes (nil without a model). `heard` receives the result with the
+    /// branches that were taken.
     pub(crate) fn render_for(
         &self,
         name: &str,

@@ -1,5 +1,5 @@
-//! Who is behind a change: what `audit` says of a worker, sub-agent or run, and what the runtime knows of it. Whoever approves of a
-//! call is told.
+//! Origin of a change: the `audit` option of a worker, sub-agent or run, combined with the runtime's data about it.
+//! Approval requests include it.
 
 use std::rc::Rc;
 
@@ -17,13 +17,13 @@ struct Audits(TaskScope<Known, true>);
 
 #[derive(Clone, Default)]
 struct Known {
-    /// What options say.
+    /// The fields from options.
     given: Map<String, Json>,
-    /// What the runtime knows of the worker.
+    /// The runtime's data about the worker.
     worker: Map<String, Json>,
 }
 
-/// Holds what `audit` says for the running task; dropping it ends that.
+/// Applies an `audit` option to the running task until it is dropped.
 pub(crate) struct Audited {
     audits: Rc<Audits>,
     token: u64,
@@ -35,7 +35,7 @@ impl Drop for Audited {
     }
 }
 
-/// What an option `audit` says holds from now on, over what held before; `worker` is what is known of the worker that works now.
+/// Applies an option `audit` on top of the outer one; `worker` is the runtime's data about the current worker.
 pub(crate) fn audited(cx: &Cx, audit: &Json, worker: Option<Map<String, Json>>) -> Option<Audited> {
     if worker.is_none() && audit.as_object().is_none() {
         return None;
@@ -51,7 +51,7 @@ pub(crate) fn audited(cx: &Cx, audit: &Json, worker: Option<Map<String, Json>>) 
     Some(Audited { audits, token })
 }
 
-/// What `audit` says of a change by names of the runtime's own. The program may add names of its own to them.
+/// The reserved keys of `audit`. The program may add other keys.
 const KEYS: [(&str, Shape); 7] = [
     ("session_id", Shape::Text),
     ("parent_session_id", Shape::Text),
@@ -65,7 +65,8 @@ const KEYS: [(&str, Shape); 7] = [
 /// Reads the option `audit` of a function.
 ///
 /// # Errors
-/// It is no dict, holds a wrong value or one that is no data, or a name that is all but one of the runtime's.
+/// The option is not a dict, contains an invalid value or one that is not data, or has a key that is probably a typo of
+/// a reserved one.
 pub(crate) fn read(function: &str, options: &Value) -> Result<Json> {
     let audit = data_option(function, options, "audit")?;
     check(&audit).map_err(|text| thrown(format!("{function}: {text}")))?;
@@ -92,7 +93,7 @@ fn check(audit: &Json) -> std::result::Result<(), String> {
     Ok(())
 }
 
-/// Adds to what is known of a change who makes it.
+/// Adds the origin of a change to its description.
 pub(crate) fn complete(cx: &Cx, mutation: &mut Json, session: Option<&str>) {
     let Some(known) = mutation.as_object_mut() else { return };
     let Known { given: mut whole, worker } = cx.state::<Audits>().0.current(cx).unwrap_or_default();

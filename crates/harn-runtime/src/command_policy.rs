@@ -1,7 +1,7 @@
-//! Command policies in force: what decides about a command before it runs, and looks at its result.
+//! Active command policies, which decide about a command before it runs and process its result.
 //!
-//! Policies stack: a command runs only when every policy around it lets it, the outermost first. Their closures belong to
-//! the program; a command that such a closure runs itself is refused, unless the policy allows that.
+//! Policies stack: a command runs only when all active policies permit it; the outermost decides first. Their closures
+//! belong to the program; a command that such a closure runs is rejected, unless the policy allows recursion.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -18,10 +18,10 @@ use harn_vm::{Cx, Result};
 use crate::convert::{entry, from_json, thrown, to_json};
 use crate::session::Sessions;
 
-/// How often each policy may decide about the forms of one command.
+/// Maximum number of times that each policy decides about the forms of one command.
 const MOST_ROUNDS: usize = 8;
 
-/// What a policy may hold.
+/// The keys of a policy.
 const KEYS: [&str; 9] = [
     "_type",
     "tools",
@@ -49,10 +49,10 @@ pub(crate) struct CommandPolicy {
 }
 
 impl CommandPolicy {
-    /// Reads a policy. `function` names who asks, in errors.
+    /// Reads a policy. `function` is the name of the caller in errors.
     ///
     /// # Errors
-    /// What is wrong in it.
+    /// Describes an invalid entry.
     pub(crate) fn read(function: &str, config: &Value) -> Result<CommandPolicy> {
         let Some(dict) = config.to_dict() else {
             return Err(thrown(format!("{function}: config must be a dict")));
@@ -114,7 +114,7 @@ impl CommandPolicy {
         })
     }
 
-    /// The policy with everything it leaves open filled in.
+    /// Returns the policy with all defaults filled in.
     pub(crate) fn to_dict(&self) -> Dict {
         let list = |items: &[String]| items.iter().map(|item| Value::str(item)).collect::<Vec<Value>>();
         let mut dict = Dict::new();
@@ -135,13 +135,13 @@ impl CommandPolicy {
         Bounds { roots: self.roots.iter().map(|root| here.join(root)).collect(), deny: self.deny.clone() }
     }
 
-    /// Whether calls of a tool of the loop are commands.
+    /// Returns whether calls of a tool of the loop are commands.
     fn covers(&self, tool: &str) -> bool {
         self.tools.iter().any(|pattern| harn_value::glob(pattern, tool))
     }
 }
 
-/// A policy in force, and those around it.
+/// An active policy, and the policies around it.
 #[derive(Clone)]
 struct Frame {
     policy: Rc<CommandPolicy>,
@@ -154,11 +154,11 @@ struct Frame {
 #[derive(Default)]
 pub(crate) struct CommandPolicies {
     frames: TaskScope<Rc<Frame>, true>,
-    /// Closures of policies that run.
+    /// Marks tasks in which a closure of a policy runs.
     in_closure: TaskScope<(), true>,
 }
 
-/// Keeps a policy in force for a loop.
+/// Applies a policy to a loop until it is dropped.
 pub(crate) struct InForce {
     policies: Rc<CommandPolicies>,
     token: u64,
@@ -180,20 +180,20 @@ impl Drop for InClosure {
 }
 
 impl CommandPolicies {
-    /// The policies, which look at every command from now on.
+    /// Returns the policies of the program, and registers them as the guard of all commands.
     pub(crate) fn of(cx: &Cx) -> Rc<CommandPolicies> {
         let policies = cx.state::<CommandPolicies>();
         attach_command_guard(cx, Rc::new(Guard(policies.clone())));
         policies
     }
 
-    /// Puts a policy in force for a loop.
+    /// Applies a policy to a loop.
     pub(crate) fn enter(self: &Rc<Self>, cx: &Cx, policy: CommandPolicy) -> InForce {
         let frame = Frame { policy: Rc::new(policy), outer: self.frames.current(cx), pushed: false };
         InForce { policies: self.clone(), token: self.frames.open(cx, Rc::new(frame)) }
     }
 
-    /// Puts policies in force for work that runs in a task of its own, in the place of those around that task.
+    /// Applies policies to work in a separate task, where they replace the policies around that task.
     pub(crate) fn carry(self: &Rc<Self>, cx: &Cx, policies: &[Rc<CommandPolicy>]) -> Option<InForce> {
         let mut outer = None;
         for policy in policies {
@@ -202,7 +202,7 @@ impl CommandPolicies {
         outer.map(|frame| InForce { policies: self.clone(), token: self.frames.open(cx, frame) })
     }
 
-    /// Puts a policy in force until it is popped.
+    /// Applies a policy until it is popped.
     pub(crate) fn push(&self, cx: &Cx, policy: CommandPolicy) {
         let frame = Frame { policy: Rc::new(policy), outer: self.frames.current(cx), pushed: true };
         self.frames.open(cx, Rc::new(frame));
@@ -214,12 +214,12 @@ impl CommandPolicies {
         own.map(|(token, _)| self.frames.close(token)).is_some()
     }
 
-    /// Whether a call of a loop's tool counts as a command.
+    /// Returns whether a call of a loop's tool is a command.
     pub(crate) fn covers(&self, cx: &Cx, tool: &str) -> bool {
         self.chain(cx).iter().any(|policy| policy.covers(tool))
     }
 
-    /// The policies in force, the outermost first.
+    /// Returns the active policies, outermost first.
     pub(crate) fn chain(&self, cx: &Cx) -> Vec<Rc<CommandPolicy>> {
         let mut chain = Vec::new();
         let mut frame = self.frames.current(cx);
@@ -236,7 +236,7 @@ impl CommandPolicies {
         Ok(to_json(&cx.call(closure, [from_json(context)]).await?))
     }
 
-    /// Runs a command past the policies in force.
+    /// Runs a command if the active policies permit it.
     pub(crate) async fn run(self: &Rc<Self>, cx: &Cx, request: Ref<Dict>, run: Runner<'_>) -> Result<Value> {
         let chain = self.chain(cx);
         let mut given = (*request).clone();
@@ -247,7 +247,7 @@ impl CommandPolicies {
         let mut request = before.clone();
         let mut decisions = Vec::new();
         let mut verdict = Verdict::Run;
-        // Each policy has to pass the form that runs: one that changes it sends it to the others again.
+        // All policies must accept the final form of the command: when one rewrites it, the others decide again.
         let mut passed: Vec<Option<Map<String, Json>>> = vec![None; chain.len()];
         let mut rounds = 0;
         while let Some(at) = passed.iter().position(|form| form.as_ref() != Some(&request)) {
@@ -267,7 +267,7 @@ impl CommandPolicies {
         let mut record = json!({"context": context, "decisions": decisions});
         let mut result = match verdict {
             Verdict::Run => {
-                // What the policies left alone stays what it was: JSON has no durations.
+                // Entries that the policies did not change retain their original values, because JSON has no durations.
                 before
                     .keys()
                     .filter(|key| !request.contains_key(*key))
@@ -291,7 +291,7 @@ impl CommandPolicies {
         Ok(from_json(&result))
     }
 
-    /// Takes what `post` returned.
+    /// Applies the result of `post`.
     fn after(&self, cx: &Cx, said: &Json, result: &mut Json, record: &mut Json) -> Result<()> {
         let wrong = |what: &str| {
             thrown(format!(
@@ -321,7 +321,7 @@ impl CommandPolicies {
         Ok(())
     }
 
-    /// What one policy says of a command; it may change the request.
+    /// Returns the verdict of one policy about a command; the policy may change the request.
     async fn decide(
         self: &Rc<Self>,
         cx: &Cx,
@@ -344,7 +344,7 @@ impl CommandPolicies {
             return Ok(Verdict::blocked(reason));
         }
         let mut asked = policy.pre.is_nil();
-        // The forms that a human has approved for their risk, and for `pre`.
+        // The forms that a human approved, for their risk and for `pre`.
         let (mut approved_risk, mut approved_pre) = (None, None);
         loop {
             let line = command_line(cx, request);
@@ -398,14 +398,14 @@ impl CommandPolicies {
                     };
                     note("pre", "approved", &reason);
                     if form != *request {
-                        // `pre` decides about what the human has made of it, too.
+                        // `pre` also decides about the form that the human edited.
                         asked = false;
                         *request = form.clone();
                     }
                     approved_pre = Some(form);
                 }
                 Pre::Rewrite(fields) => {
-                    // A line in place of arguments, or the other way round, is what runs.
+                    // A command line replaces arguments, and arguments replace a command line.
                     match (fields.contains_key("command"), fields.contains_key("argv")) {
                         (true, false) => {
                             request.shift_remove("argv");
@@ -424,7 +424,7 @@ impl CommandPolicies {
         }
     }
 
-    /// Asks the host whether a command may run. Returns the form that a human has approved.
+    /// Asks the host whether a command may run. Returns the form that a human approved.
     async fn approved(
         &self,
         cx: &Cx,
@@ -454,7 +454,7 @@ impl CommandPolicies {
     }
 }
 
-/// What is to be done with a command.
+/// The decision about a command.
 enum Verdict {
     Run,
     Not { status: &'static str, reason: String },
@@ -466,7 +466,7 @@ impl Verdict {
     }
 }
 
-/// What `pre` said.
+/// The result of `pre`.
 enum Pre {
     Allow,
     Stop(&'static str, String),
@@ -504,14 +504,14 @@ fn read_pre(said: &Json) -> Result<Pre> {
     Ok(decision)
 }
 
-/// The command as scans see it.
+/// Returns the command in the form that scans use.
 fn command_line(cx: &Cx, request: &Map<String, Json>) -> CommandLine {
     let here = cx.system().work_dir();
     let cwd = request.get("cwd").and_then(Json::as_str).map_or_else(|| here.clone(), |cwd| here.join(cwd));
     CommandLine { line: line_of(request), cwd }
 }
 
-/// The line of a request, or its arguments joined with blanks.
+/// Returns the command line of a request, or its arguments joined with spaces.
 pub(crate) fn line_of(request: &Map<String, Json>) -> String {
     let shown = |value: &Json| value.printed();
     let line =
@@ -531,7 +531,7 @@ pub(crate) fn line_of(request: &Map<String, Json>) -> String {
     }
 }
 
-/// The folders and patterns that a scan of a builtin looks at: those that its context names, else the working directory.
+/// Returns the directories and patterns for a scan by a builtin: those in its context, or else the working directory.
 pub(crate) fn bounds_of(cx: &Cx, context: &Json) -> Bounds {
     let here = cx.system().work_dir();
     let list = |key: &str| -> Vec<String> {
@@ -546,7 +546,7 @@ pub(crate) fn bounds_of(cx: &Cx, context: &Json) -> Bounds {
     Bounds { roots, deny: list("deny_patterns") }
 }
 
-/// The scan of the command of a context: `{request: {…}}`, or a request itself.
+/// Scans the command of a context: `{request: {…}}`, or a request itself.
 pub(crate) fn scan(cx: &Cx, context: &Json) -> Json {
     let none = Map::new();
     let request = context.get("request").unwrap_or(context).as_object().unwrap_or(&none);
@@ -559,7 +559,7 @@ pub(crate) fn scan(cx: &Cx, context: &Json) -> Json {
     json!({"risk_labels": risk.labels, "command": line.line, "denied_by": risk.denied_by, "rationale": rationale})
 }
 
-/// The result that stands for a command that is not run.
+/// Returns the result of a command that is not run.
 fn not_run(status: &str, reason: &str, record: Json) -> Json {
     json!({
         "status": status, "exit_code": -1, "exit_status": -1, "stdout": "", "stderr": reason, "combined": reason,
@@ -567,7 +567,7 @@ fn not_run(status: &str, reason: &str, record: Json) -> Json {
     })
 }
 
-/// What the builtins that run programs ask.
+/// The guard that is called by builtins which run programs.
 struct Guard(Rc<CommandPolicies>);
 
 impl CommandGuard for Guard {

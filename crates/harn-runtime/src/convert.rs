@@ -1,15 +1,15 @@
-//! The border between script values and JSON.
+//! Conversion between script values and JSON.
 //!
-//! What JSON cannot hold (closures, sets, ranges, floats that are not finite, …) crosses it as an opaque
-//! value, so that error texts still name its type; on the way back it is nil.
+//! Values that JSON cannot represent (closures, sets, ranges, floats that are not finite, …) become opaque values, so
+//! that error messages can name their types; converting an opaque value back yields nil.
 
 use harn_value::{Data as Json, data::Map};
 use harn_value::{Dict, Value, View, steps};
 use harn_vm::closure::Partial;
 use harn_vm::{Cx, Error, ErrorKind, Result, check_nesting};
 
-/// Converts a script value. Ends the builtin with an error when it is nested too deeply or too large for the memory
-/// limit.
+/// Converts a script value. Ends the builtin with an error when the value is nested too deeply or too large for the
+/// memory limit.
 pub(crate) fn to_json(value: &Value) -> Json {
     to_json_at(value, 0)
 }
@@ -25,7 +25,7 @@ fn to_json_at(value: &Value, depth: usize) -> Json {
         View::Int(i) => i.into(),
         View::Float(f) => serde_json::Number::from_f64(f).map_or_else(opaque, Json::Number),
         View::Str(text) => {
-            // The text itself, and what is made of it there: a message, an event.
+            // The string itself, and the message or event that will contain it.
             steps::room(text.len().saturating_mul(2));
             steps::bytes(text.len());
             text.as_str().into()
@@ -40,28 +40,28 @@ fn to_json_at(value: &Value, depth: usize) -> Json {
     }
 }
 
-/// In the order in which it was written: schemas and parameters go out in it.
+/// Preserves insertion order, because schemas and parameters are sent in this order.
 fn object(dict: &Dict, depth: usize) -> Map<String, Json> {
     dict.written().map(|(key, value)| (key.to_string(), to_json_at(value, depth))).collect()
 }
 
-/// Converts back; nil for what is opaque.
+/// Converts back; opaque values become nil.
 pub(crate) use harn_value::json::from_data as from_json;
 
-/// An option that is kept, so it must be data.
+/// Reads an option that is stored, and must therefore be data.
 pub(crate) fn data_option(function: &str, options: &Value, key: &str) -> Result<Json> {
     data(&format!("{function}: {key}"), &entry(options, key))
 }
 
-/// A value that is kept, so it must be data.
+/// Converts a value that is stored, and must therefore be data.
 pub(crate) fn data(what: &str, value: &Value) -> Result<Json> {
     let data = to_json(value);
     harn_stdlib::check_data(what, value)?;
     Ok(data)
 }
 
-/// An option dict; anything else counts as empty. A list of `tools` may hold registries, such as `tool` declarations make:
-/// their tools take their place.
+/// Converts an option dict; other values yield an empty one. A list of `tools` may contain registries, as created by
+/// `tool` declarations: they are replaced by their tools.
 pub(crate) fn options(value: &Value) -> Map<String, Json> {
     let value_of = value;
     match to_json(value) {
@@ -80,7 +80,7 @@ pub(crate) fn options(value: &Value) -> Map<String, Json> {
     }
 }
 
-/// A duration in the unit of its option: milliseconds where the name says so, else seconds.
+/// Converts a duration to the unit of its option: milliseconds if the name ends with `_ms`, else seconds.
 #[expect(clippy::cast_precision_loss, reason = "waits are far below 2^53 milliseconds")]
 fn duration_option(key: &str, milliseconds: i64) -> Json {
     if key.ends_with("_ms") { milliseconds.into() } else { (milliseconds as f64 / 1000.0).into() }
@@ -100,12 +100,12 @@ fn tools_in(mut item: Json) -> Vec<Json> {
     }
 }
 
-/// The entry of a dict or the field of a struct, nil when there is none.
+/// Returns the entry of a dict or the field of a struct; nil if it is missing.
 pub(crate) fn entry(value: &Value, key: &str) -> Value {
     value.field(key).cloned().unwrap_or_default()
 }
 
-/// Text of a value: nil is none, other values their display form.
+/// Converts a value to a string: `None` for nil, the display form for other values.
 pub(crate) fn text(value: &Value) -> Option<String> {
     if let View::Str(text) = value.view() {
         steps::room(text.len().saturating_mul(2));
@@ -114,23 +114,23 @@ pub(crate) fn text(value: &Value) -> Option<String> {
     (!value.is_nil()).then(|| value.to_string())
 }
 
-/// The function that calls a builtin with these arguments in front of its own.
+/// Returns a function that calls a builtin with `args` before its own arguments.
 ///
 /// # Errors
-/// No builtin has that name.
+/// The builtin does not exist.
 pub(crate) fn partial(cx: &Cx, name: &str, args: Vec<Value>) -> Result<Value> {
     let builtin = cx.vm().builtin(name).ok_or_else(|| Error::runtime(format!("no builtin {name}")))?;
     Ok(Partial::value(builtin, args))
 }
 
-/// The error that throws a plain string.
+/// Returns the error that throws a plain string.
 pub(crate) fn thrown(text: impl std::fmt::Display) -> Error {
     let text = text.to_string();
     steps::bytes(text.len());
     Error::thrown(text)
 }
 
-/// What people are told of an error: what a text says, the message of a dict, else all of it.
+/// Returns the user-facing message of an error: a thrown string, the `message` of a dict, or else the whole value.
 pub(crate) fn told(error: &Error) -> String {
     let caught = error.caught();
     let message = entry(&caught, "message");
@@ -141,9 +141,9 @@ pub(crate) fn told(error: &Error) -> String {
     }
 }
 
-/// Turns an error of a pure crate into a thrown string.
+/// Converts an error of a pure crate to a thrown string.
 pub(crate) trait OrThrow<T> {
-    /// The value, or the error's text thrown.
+    /// Returns the value, or throws the message of the error.
     fn or_throw(self) -> Result<T>;
 }
 

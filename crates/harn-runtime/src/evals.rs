@@ -1,4 +1,4 @@
-//! Evaluates records of runs, suites and packs that lie in files.
+//! Evaluates run records, suites and packs from files.
 
 use std::path::{Path, PathBuf};
 
@@ -7,13 +7,13 @@ use harn_agent::workflow::fixture as pure;
 use harn_system::{System, SystemExt};
 use harn_value::{Data as Json, json};
 
-/// The largest file of JSON or TOML that is read: 1 GiB, as for records.
+/// Maximum size of a JSON or TOML file: 1 GiB, as for records.
 const MAX_FILE: u64 = 1 << 30;
 
-/// The files below a folder, and what records need when something is missing in them.
+/// Files below a directory, and the sources of fields that records lack.
 pub(crate) struct Files<'a> {
     pub(crate) system: &'a dyn System,
-    /// The folder.
+    /// The directory.
     pub(crate) base: PathBuf,
     pub(crate) now: &'a dyn Fn() -> String,
     pub(crate) ids: &'a dyn Fn() -> String,
@@ -24,10 +24,10 @@ impl Files<'_> {
         self.base.join(path).display().to_string()
     }
 
-    /// Evaluates a manifest that [`suite_manifest`] gave.
+    /// Evaluates a manifest returned by [`suite_manifest`].
     ///
     /// # Errors
-    /// A sentence.
+    /// A message for the user.
     pub(crate) fn suite(&self, manifest: &Json) -> Result<Json, String> {
         let mut cases = Vec::new();
         for case in manifest["cases"].as_array().into_iter().flatten() {
@@ -74,10 +74,10 @@ fn json_file(system: &dyn System, path: &str) -> Result<Json, String> {
     serde_json::from_slice(&bytes).map_err(|e| format!("{path} is not valid JSON: {e}"))
 }
 
-/// Reads the manifest of a suite, filling in what is missing.
+/// Reads the manifest of a suite, filling in defaults.
 ///
 /// # Errors
-/// A sentence that begins with the place.
+/// A message that starts with the location.
 pub(crate) fn suite_manifest(given: &Json) -> Result<Json, String> {
     if !given.is_object() {
         return Err("manifest must be a dict".to_owned());
@@ -108,11 +108,11 @@ pub(crate) fn suite_manifest(given: &Json) -> Result<Json, String> {
     }))
 }
 
-/// Bytes of the longest configuration: nothing interrupts the parser of TOML.
+/// Maximum length of a configuration in bytes, because the TOML parser cannot be interrupted.
 const LONGEST_CONFIGURATION: usize = 4 << 20;
 
 /// # Errors
-/// A configuration that is too long to be parsed at once.
+/// The configuration is too long to be parsed.
 pub(crate) fn check_size(source: &str) -> Result<(), String> {
     if source.len() > LONGEST_CONFIGURATION {
         return Err(format!("it has {} bytes; the limit is {LONGEST_CONFIGURATION}", source.len()));
@@ -120,10 +120,10 @@ pub(crate) fn check_size(source: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What a text of TOML holds.
+/// Parses a TOML document.
 ///
 /// # Errors
-/// A sentence with the place.
+/// A message with the location.
 pub(crate) fn toml_data(source: &str) -> Result<Json, String> {
     check_size(source)?;
     let table: toml::Table = source.parse().map_err(|error: toml::de::Error| {
@@ -134,21 +134,21 @@ pub(crate) fn toml_data(source: &str) -> Result<Json, String> {
     Ok(Json::lossy(&table))
 }
 
-/// What a file that can be evaluated holds.
+/// The report of an evaluated file.
 pub enum Evaluation {
     /// The record of one run: `{pass, failures, stage_count, …}`, the case of a suite.
     Run(Json),
-    /// The report of a suite, or of a folder of records.
+    /// The report of a suite, or of a directory of records.
     Suite(Json),
     /// The report of a pack.
     Pack(Json),
 }
 
-/// Evaluates what lies at a path: the record of a run, a folder of records, the manifest of a suite, or a pack.
-/// `baseline` is the record, or for a folder the folder of records, that runs are compared with.
+/// Evaluates a path: a run record, a directory of records, the manifest of a suite, or a pack. `baseline` is the record
+/// (or, for a directory, the directory of records) to compare with.
 ///
 /// # Errors
-/// A sentence.
+/// A message for the user.
 pub fn evaluate_path(system: &dyn System, path: &str, baseline: Option<&str>) -> Result<Evaluation, String> {
     let file = system.work_dir().join(path);
     if system.is_dir(&file) {
@@ -169,7 +169,7 @@ pub fn evaluate_path(system: &dyn System, path: &str, baseline: Option<&str>) ->
         }
         Some("eval_suite_manifest") => {
             let mut manifest = suite_manifest(&found).map_err(|error| format!("{path}: {error}"))?;
-            // The baseline is named from where the command runs.
+            // The path of the baseline is relative to the working directory of the command.
             if let Some(baseline) = baseline {
                 let baseline = system.work_dir().join(baseline).display().to_string();
                 for case in manifest["cases"].as_array_mut().into_iter().flatten() {
@@ -189,13 +189,13 @@ pub fn evaluate_path(system: &dyn System, path: &str, baseline: Option<&str>) ->
     }
 }
 
-/// What is said of `--compare` with a pack.
+/// The error message for `--compare` with a pack.
 pub const NO_COMPARE: &str = "--compare is not supported with eval pack manifests";
 
-/// Evaluates a pack that is written in TOML; its paths lie below its folder, or the `base_dir` from there.
+/// Evaluates a pack in TOML; its paths are relative to its directory, or to `base_dir` within it.
 ///
 /// # Errors
-/// A sentence with the file.
+/// A message with the file.
 pub fn evaluate_pack_file(system: &dyn System, path: &str) -> Result<Json, String> {
     let file = system.work_dir().join(path);
     let bytes = system.read(&file, MAX_FILE).map_err(|e| format!("cannot read {path}: {e}"))?;
@@ -210,11 +210,11 @@ fn base_of(path: &str, base: &Json) -> PathBuf {
 }
 
 fn files(system: &dyn System, base: PathBuf) -> Files<'_> {
-    // What is missing in a record stays so: reports of the same files are the same.
+    // Missing fields are not generated, so that reports of the same files are identical.
     Files { system, base, now: &String::new, ids: &String::new }
 }
 
-/// Evaluates records, each with what it is compared with.
+/// Evaluates records, each with its baseline.
 fn records(
     system: &dyn System,
     paths: &[String],
@@ -225,7 +225,7 @@ fn records(
     files(system, PathBuf::new()).suite(&json!({"cases": cases}))
 }
 
-/// Evaluates the records of a folder and of the folders in it. Other JSON may lie beside them.
+/// Evaluates the records in a directory and its subdirectories. Other JSON files are ignored.
 fn folder(system: &dyn System, folder: &str, baseline: Option<&str>) -> Result<Json, String> {
     let mut found = Vec::new();
     let mut open = vec![PathBuf::from(folder)];
@@ -235,7 +235,7 @@ fn folder(system: &dyn System, folder: &str, baseline: Option<&str>) -> Result<J
             .map_err(|e| format!("cannot read {}: {e}", dir.display()))?;
         for path in names.into_iter().map(|name| dir.join(name)) {
             let place = system.work_dir().join(&path);
-            // A link could lead back.
+            // A link could lead to a cycle.
             if system.is_dir(&place) && !system.link_facts(&place).is_ok_and(|facts| facts.is_link()) {
                 open.push(path);
             } else if path.extension().is_some_and(|word| word == "json") {
@@ -246,7 +246,7 @@ fn folder(system: &dyn System, folder: &str, baseline: Option<&str>) -> Result<J
     found.sort_unstable();
     let mut paths = Vec::new();
     for path in found {
-        // What cannot be read at all may be a record that was damaged.
+        // An unreadable file is an error, because it may be a damaged record.
         if json_file(system, &path)?["_type"] == "run_record" {
             paths.push(path);
         }
@@ -271,5 +271,5 @@ fn folder(system: &dyn System, folder: &str, baseline: Option<&str>) -> Result<J
     records(system, &paths, other)
 }
 
-/// The name of a project's pack.
+/// The file name of a project's pack.
 pub(crate) const PACK_FILE: &str = "harn.eval.toml";

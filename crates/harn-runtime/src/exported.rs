@@ -1,4 +1,4 @@
-//! Functions of a program that somebody outside calls by name, with arguments by name.
+//! Functions of a program that external callers call by name, with named arguments.
 
 use harn_llm::tools::parse_tools;
 use harn_value::{Data as Json, data::Map, json};
@@ -10,21 +10,21 @@ use crate::convert::{thrown, to_json};
 /// The builtin that calls the only tool of a registry.
 pub(crate) const CALL: &str = "__call_tool";
 
-/// What is said of a tool in MCP's words.
+/// MCP's annotations of a tool.
 const HINTS: [&str; 4] = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
 
-/// A tool.
+/// A callable tool.
 #[derive(Clone)]
 pub(crate) struct Tool {
-    /// Its name.
+    /// The name of the tool.
     pub(crate) name: String,
-    /// A registry with this tool alone, which can be called.
+    /// A callable registry with only this tool.
     pub(crate) call: Value,
     /// Name, description and schemas, as lists of tools show them.
     pub(crate) shown: Json,
 }
 
-/// A call that ends when nobody waits for it any more.
+/// A call that is cancelled when its caller stops waiting.
 struct Held(Call);
 
 impl Drop for Held {
@@ -33,15 +33,15 @@ impl Drop for Held {
     }
 }
 
-/// Calls a function of a program, and ends it when this is dropped.
+/// Calls a function of a program; dropping the future cancels the call.
 ///
 /// # Errors
-/// What the function throws.
+/// The error that the function throws.
 pub(crate) async fn call(instance: &Instance, f: &Value, args: Vec<Value>) -> Result<Value> {
     Held(instance.call(f, args)).0.result().await
 }
 
-/// The functions that a program exports, as tools. `functions` has them with what is said of each.
+/// Returns the exported functions of a program as tools. `functions` contains their descriptions.
 ///
 /// # Errors
 /// A function cannot be described.
@@ -54,9 +54,9 @@ impl Tool {
     /// Reads the entry of a registry.
     ///
     /// # Errors
-    /// It is none.
+    /// The value is not a valid tool.
     pub(crate) fn read(given: &Value) -> Result<Tool> {
-        // Closures are not shown, and JSON has none.
+        // Closures are not shown, and JSON cannot represent them.
         let mut plain = given.to_dict().map(|dict| (*dict).clone()).unwrap_or_default();
         plain.remove("handler");
         let plain = to_json(&plain.into());
@@ -65,7 +65,7 @@ impl Tool {
         let Some(tool) = read.into_iter().next() else { return Err(thrown("not a tool")) };
         let mut shown =
             json!({"name": tool.name, "description": tool.description, "inputSchema": tool.parameters});
-        // Only objects may be described.
+        // MCP only supports output schemas of objects.
         let returns = tool.output_schema.filter(|schema| schema["type"] == "object");
         if let Some(returns) = returns {
             shown["outputSchema"] = returns;
@@ -89,7 +89,7 @@ impl Tool {
         Ok(Tool { name: tool.name, call: alone.into(), shown })
     }
 
-    /// A function as a tool.
+    /// Creates a tool from a function.
     fn of_function(function: &ExportedFunction, description: &str, value: &Value) -> Result<Tool> {
         let mut tool = Dict::new();
         tool.insert("name", function.name.as_str());

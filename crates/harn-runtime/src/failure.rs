@@ -1,10 +1,10 @@
-//! What is known of an error that ended a program.
+//! Classification of an error that ended a program.
 
 use harn_vm::{Error, ErrorKind};
 
 use crate::convert::to_json;
 
-/// The category of an error, as `error_category` returns it.
+/// Returns the category of an error, as `error_category` does.
 #[must_use]
 pub fn error_category(error: &Error) -> String {
     if let ErrorKind::Category { category, .. } = error.kind() {

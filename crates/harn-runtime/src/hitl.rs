@@ -1,9 +1,8 @@
-//! People in the loop: requests that a person answers, and who may answer them.
+//! Human in the loop: requests that a human answers, and the reviewers who may answer them.
 //!
-//! A request is an event, and so is its answer. The host is asked first (a mock counts as one), then the person at the
-//! terminal; without either the task waits until another task of the program records an answer
-//! (`hitl.response_received` with its `request_id`), a person elsewhere gives one ([`harn_system::System::inquire`]), or
-//! the request's time is over.
+//! Requests and answers are events. The host is asked first (including a mock), then the user at the terminal. Without
+//! either, the task waits until another task of the program records an answer (`hitl.response_received` with its
+//! `request_id`), a remote reviewer answers ([`harn_system::System::inquire`]), or the request times out.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -22,7 +21,7 @@ use crate::convert::{from_json, thrown, to_json};
 use crate::llm_embedder::new_id;
 use crate::session::Sessions;
 
-/// What a person can be asked for.
+/// The kinds of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Question,
@@ -32,7 +31,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The word of requests, mocks and filters.
+    /// Returns the name of the kind in requests, mocks and filters.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Kind::Question => "question",
@@ -42,7 +41,7 @@ impl Kind {
         }
     }
 
-    /// The topic of its events.
+    /// Returns the topic of its events.
     fn topic(self) -> &'static str {
         match self {
             Kind::Question => "hitl.questions",
@@ -62,18 +61,18 @@ impl Kind {
     }
 }
 
-/// A request to a person.
+/// A request to a human.
 pub(crate) struct Request {
     pub(crate) kind: Kind,
-    /// What the person reads.
+    /// The prompt that the human reads.
     pub(crate) prompt: String,
-    /// Who may answer; empty: anybody.
+    /// The allowed reviewers; empty if everyone may answer.
     pub(crate) reviewers: Vec<String>,
-    /// How many different people must say yes.
+    /// The required number of different reviewers who approve.
     pub(crate) quorum: usize,
-    /// How long it may take.
+    /// The time limit.
     pub(crate) timeout: Duration,
-    /// What else the host is told.
+    /// Additional data for the host.
     pub(crate) details: Json,
 }
 
@@ -93,11 +92,11 @@ struct Open {
     metadata: Json,
 }
 
-/// The open requests of a program, in the order in which they were made.
+/// The open requests of a program, in creation order.
 #[derive(Default)]
 pub(crate) struct Pending(RefCell<BTreeMap<u64, (String, Open)>>, std::cell::Cell<u64>);
 
-/// Takes a request off the list when its task is done with it, however that ends.
+/// Removes a request from the list when its task no longer waits for it, for any reason.
 struct Listed {
     pending: Rc<Pending>,
     number: u64,
@@ -109,7 +108,7 @@ impl Drop for Listed {
     }
 }
 
-/// What `hitl_pending` looks for.
+/// The filter of `hitl_pending`.
 #[derive(Default)]
 pub(crate) struct Filter {
     pub(crate) since: Option<i64>,
@@ -120,7 +119,7 @@ pub(crate) struct Filter {
 }
 
 impl Pending {
-    /// The open requests that fit, the oldest first.
+    /// Returns the matching open requests, oldest first.
     pub(crate) fn list(&self, filter: &Filter) -> Json {
         let fits = |open: &Open| {
             filter.since.is_none_or(|since| open.timestamp >= since)
@@ -144,17 +143,17 @@ impl Pending {
     }
 }
 
-/// A request under way.
+/// A request in progress.
 pub(crate) struct Asked {
     cx: Cx,
     pub(crate) id: String,
     pub(crate) trace_id: String,
     request: Request,
-    /// When it was made, on the clock that never goes back.
+    /// When it was created, on the monotonic clock.
     since: Duration,
-    /// How many answers of people who are elsewhere it has had.
+    /// The number of answers received from remote reviewers.
     had: Cell<u32>,
-    /// The event with which it became known.
+    /// The id of the event that announced it.
     asked_at: Cell<i64>,
     _listed: Listed,
 }
@@ -165,26 +164,26 @@ impl Drop for Asked {
     }
 }
 
-/// Who said yes to what, and when.
+/// The result of an approval: the reviewers and the time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Approved {
     pub(crate) reviewers: Vec<String>,
     pub(crate) approved_at: String,
     pub(crate) reason: Option<String>,
     pub(crate) signatures: Vec<Json>,
-    /// What the last of them said, whole.
+    /// The complete last answer.
     pub(crate) answer: Json,
 }
 
-/// What came of waiting.
+/// The result of waiting.
 pub(crate) enum Response {
     Answer(Json),
-    /// Nobody answered in time.
+    /// The request timed out.
     Late,
 }
 
 impl Asked {
-    /// Makes a request known.
+    /// Creates and announces a request.
     pub(crate) fn new(cx: &Cx, request: Request) -> Result<Asked> {
         let pending = cx.state::<Pending>();
         let number = pending.1.get() + 1;
@@ -210,7 +209,7 @@ impl Asked {
         Ok(asked)
     }
 
-    /// The request as the host and the log see it.
+    /// Returns the request for the host and the event log.
     fn params(&self) -> Json {
         let mut params = self.request.details.clone();
         if !params.is_object() {
@@ -225,7 +224,7 @@ impl Asked {
         params
     }
 
-    /// Adds an event about the request; gives its id.
+    /// Adds an event about the request; returns its id.
     pub(crate) fn tell(&self, kind: &str, payload: Json) -> Result<i64> {
         let mut payload = payload;
         payload["request_id"] = self.id.as_str().into();
@@ -233,7 +232,7 @@ impl Asked {
         log.emit(self.request.kind.topic(), kind, from_json(&payload), Dict::new(), now)
     }
 
-    /// Asks the host; nothing when it has no answer.
+    /// Asks the host; empty if it has no answer.
     pub(crate) async fn ask_host(&self) -> Result<Vec<Json>> {
         let params = from_json(&self.params());
         let answer = harn_stdlib::ask_host(&self.cx, "hitl", self.request.kind.as_str(), &params).await;
@@ -252,7 +251,7 @@ impl Asked {
         Ok(answers)
     }
 
-    /// Asks the person at the terminal, as long as there is time; nothing when there is none.
+    /// Asks the user at the terminal, within the time limit; `None` without an answer.
     async fn ask_terminal(&self, question: &str) -> Result<Option<String>> {
         let asked = async {
             let terminal = self.cx.state::<Terminal>();
@@ -270,11 +269,11 @@ impl Asked {
         self.request.timeout.saturating_sub(self.cx.system().monotonic().saturating_sub(self.since))
     }
 
-    /// Waits for an answer of a person who is elsewhere, or one that another task records.
+    /// Waits for an answer of a remote reviewer, or one that another task records.
     async fn wait(&self) -> Result<Response> {
         let system = self.cx.system();
         let log = EventLog::of(self.cx.vm());
-        // Nobody answers what is not asked yet.
+        // Earlier events cannot be answers to this request.
         let after = usize::try_from(self.asked_at.get()).ok();
         let mut events = log.subscribe(self.request.kind.topic(), after)?;
         let answered = async {
@@ -282,7 +281,7 @@ impl Asked {
                 let Some(event) = events.next(&self.cx).await? else { continue };
                 let event = to_json(&event);
                 let payload = &event["payload"];
-                // What the host, the terminal or a person elsewhere said was heard already.
+                // Answers of the host, the terminal or a remote reviewer were already processed.
                 if event["kind"] == "hitl.response_received"
                     && payload["request_id"] == self.id.as_str()
                     && payload["response"].is_null()
@@ -317,17 +316,18 @@ impl Asked {
         }
     }
 
-    /// The line with the arguments of what is to be approved; none when there are none.
+    /// Returns the line with the arguments of the action to approve, if it has arguments.
     fn arguments(&self) -> Option<String> {
         shown_arguments(&self.request.details).map(|line| format!("    {line}\n"))
     }
 
-    /// The prompt as a terminal shows it: no control characters, and no line that looks like one of the runtime.
+    /// Returns the prompt for a terminal: without control characters, and without lines that resemble output of the
+    /// runtime.
     fn prompt(&self) -> String {
         harn_syntax::with_margin(&self.request.prompt, harn_syntax::MARGIN)
     }
 
-    /// Says on standard error that the program waits.
+    /// Reports on standard error that the program waits.
     fn announce(&self) {
         let (kind, id) = (self.request.kind.as_str(), &self.id);
         let text = format!("{kind} {id} waits for an answer: {}", self.request.prompt);
@@ -335,7 +335,7 @@ impl Asked {
         self.cx.system().write_err(&format!("{}{arguments}", harn_syntax::notice(&text)));
     }
 
-    /// Waits until somebody elsewhere takes over what is handed to them; nothing when nobody does.
+    /// Waits until a remote reviewer accepts an escalation; `None` without remote reviewers.
     pub(crate) async fn taken_over(&self) -> Result<Option<Json>> {
         if !self.cx.system().has_people() {
             return Ok(None);
@@ -354,7 +354,7 @@ impl Asked {
         }))
     }
 
-    /// The answer to a question.
+    /// Returns the answer to a question.
     pub(crate) async fn answer(&self) -> Result<Response> {
         if let Some(answer) = self.ask_host().await?.into_iter().next() {
             self.refuse_cancelled(&answer)?;
@@ -374,13 +374,13 @@ impl Asked {
         Ok(response)
     }
 
-    /// Asks the person at the terminal alone; nothing when the terminal ends without an answer.
+    /// Asks only the user at the terminal; `None` if the terminal ends without an answer.
     async fn approval_at_terminal(&self) -> Result<Option<Approved>> {
         let mut yes = Approved::default();
         Ok(self.ask_for_approval(&mut yes).await?.then_some(yes))
     }
 
-    /// Asks the person at the terminal, and counts the answer; false without one.
+    /// Asks the user at the terminal, and records the answer; false without one.
     async fn ask_for_approval(&self, yes: &mut Approved) -> Result<bool> {
         let question = match self.arguments() {
             Some(arguments) => format!("{}\n{arguments}[y/N] ", self.prompt()),
@@ -395,8 +395,8 @@ impl Asked {
         Ok(true)
     }
 
-    /// Returns the name of who approves at the terminal: that of the user if it is one of the reviewers, else the one that they
-    /// enter. `None` if they enter none.
+    /// Returns the name of the reviewer at the terminal: the user's name if it is one of the reviewers, else the name
+    /// that the user enters. `None` if the user enters nothing.
     async fn terminal_reviewer(&self) -> Result<Option<String>> {
         let reviewers = &self.request.reviewers;
         if reviewers.is_empty() {
@@ -420,10 +420,10 @@ impl Asked {
         Ok(None)
     }
 
-    /// Waits until enough people said yes.
+    /// Waits until enough reviewers have approved.
     ///
     /// # Errors
-    /// `ApprovalDeniedError` when one says no, `HumanTimeoutError` when the time is over.
+    /// `ApprovalDeniedError` when a reviewer rejects, `HumanTimeoutError` when the request times out.
     pub(crate) async fn approvals(&self) -> Result<Approved> {
         let mut yes = Approved::default();
         loop {
@@ -434,7 +434,7 @@ impl Asked {
             if yes.reviewers.len() >= self.request.quorum {
                 break;
             }
-            // Nobody new: to ask the same host again would go on for ever.
+            // Without a new reviewer, asking the same host again would loop forever.
             if yes.reviewers.len() == before {
                 break;
             }
@@ -462,7 +462,7 @@ impl Asked {
         Ok(yes)
     }
 
-    /// Counts one answer to an approval.
+    /// Records one answer to an approval.
     fn count(&self, answer: &Json, yes: &mut Approved) -> Result<()> {
         self.refuse_cancelled(answer)?;
         let reviewer = match &answer["reviewer"] {
@@ -498,7 +498,7 @@ impl Asked {
             Json::String(at) => at.clone(),
             _ => harn_stdlib::iso_millis(self.cx.system().now_ms()),
         };
-        // What was approved is signed with it: an approval does not carry over to another action.
+        // The signature covers the approved action, so that an approval is not valid for another action.
         let signature = match &answer["signature"] {
             Json::String(signature) => signature.clone(),
             _ => {
@@ -545,7 +545,7 @@ impl Asked {
         })))
     }
 
-    /// The error of a request that nobody answered.
+    /// Returns the error of a request that timed out.
     pub(crate) fn late(&self) -> Error {
         let kind = self.request.kind.as_str();
         throw(json!({
@@ -555,19 +555,20 @@ impl Asked {
     }
 }
 
-/// The longest line of arguments.
+/// Maximum length of the line of arguments, in characters.
 const MAX_ARGUMENTS: usize = 2000;
 
-/// How long arguments are that a prompt about a tool shows whole.
+/// Arguments up to this length are part of the prompt of a tool approval.
 const SHORT_ARGUMENTS: usize = 150;
 
-/// The arguments of what is to be approved in one line: `arguments: {..}`; none when the details of the request name none.
+/// Returns the arguments of the action to approve in one line: `arguments: {..}`; `None` if the details of the request
+/// have no arguments.
 pub fn shown_arguments(details: &Json) -> Option<String> {
     let raw = &details["toolCall"]["rawInput"];
-    // The prompt about a tool shows its arguments as long as they are short.
+    // The prompt of a tool approval already contains short arguments.
     let arguments = Some(&details["args"]).filter(|args| !args.is_null());
     let arguments = arguments.or_else(|| Some(raw).filter(|raw| raw.to_string().len() > SHORT_ARGUMENTS))?;
-    // JSON has no line feeds and escapes most control characters, but not those of bidirectional text.
+    // JSON escapes most control characters and line feeds, but not the control characters of bidirectional text.
     let text = harn_syntax::printable(&arguments.to_string()).into_owned();
     let cut = text.char_indices().nth(MAX_ARGUMENTS).map(|(at, _)| &text[..at]);
     Some(match cut {
@@ -576,7 +577,7 @@ pub fn shown_arguments(details: &Json) -> Option<String> {
     })
 }
 
-/// The answer of a person elsewhere, as hosts give theirs.
+/// Converts the answer of a remote reviewer to the form of host answers.
 fn given(reply: harn_system::Reply) -> Json {
     let value = serde_json::from_str(&reply.value).unwrap_or(Json::String(reply.value));
     let mut answer = if value.is_object() { value } else { json!({"answer": value}) };
@@ -586,8 +587,8 @@ fn given(reply: harn_system::Reply) -> Json {
     answer
 }
 
-/// Asks people whether something may be done, at the terminal or elsewhere: their answer in the form of a host, or nothing
-/// where there are none.
+/// Asks for permission, at the terminal or remotely. Returns the answer in the form of host answers; `None` without a
+/// terminal and remote reviewers.
 pub(crate) async fn permission(cx: &Cx, prompt: String, details: Json) -> Result<Option<Json>> {
     let waits = cx.system().has_people();
     if !waits && !harn_stdlib::has_terminal(cx) {
@@ -599,7 +600,7 @@ pub(crate) async fn permission(cx: &Cx, prompt: String, details: Json) -> Result
     let asked = Asked::new(cx, request)?;
     let approved = match waits {
         true => asked.approvals().await,
-        // A terminal that ends without an answer is nobody: there is no one else who might come.
+        // If the terminal ends without an answer, waiting for another reviewer is useless.
         false => match asked.approval_at_terminal().await.transpose() {
             Some(approved) => approved,
             None => return Ok(None),
@@ -618,7 +619,7 @@ pub(crate) async fn permission(cx: &Cx, prompt: String, details: Json) -> Result
     }
 }
 
-/// Who answers at the terminal.
+/// The default name of the reviewer at the terminal.
 const TERMINAL: &str = "operator";
 
 fn throw(error: Json) -> Error {
@@ -628,16 +629,16 @@ fn throw(error: Json) -> Error {
 /// Reads a time limit: a duration or milliseconds.
 ///
 /// # Errors
-/// It is neither.
+/// The value is of another type.
 pub(crate) fn time_limit(value: &Value) -> std::result::Result<Duration, String> {
     let ms = value.as_duration().or_else(|| value.as_int()).and_then(|ms| u64::try_from(ms).ok());
     ms.map(Duration::from_millis).ok_or_else(|| ": expected a duration or millisecond count".to_owned())
 }
 
-/// Reads a list of names; one that is there twice counts once.
+/// Reads a list of names and removes duplicates.
 ///
 /// # Errors
-/// It is no list of strings that are not blank.
+/// The value is not a list of strings with content.
 pub(crate) fn names(value: &Value) -> std::result::Result<Vec<String>, String> {
     let wrong = || ": expected list<string>".to_owned();
     let mut out: Vec<String> = Vec::new();

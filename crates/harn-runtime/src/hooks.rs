@@ -1,5 +1,5 @@
-//! The hooks of a program: rules for tools that scripts register, and closures that the manifest of the project attaches
-//! to events.
+//! The hooks of a program: rules for tools that scripts register, and closures that the manifest of the project
+//! attaches to events.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -20,17 +20,17 @@ use crate::llm_embedder::new_id;
 use crate::reminders::Reminders;
 use crate::witness::Witness;
 
-/// The hooks in force, in the order in which they came.
+/// The active hooks, in registration order.
 #[derive(Default)]
 pub(crate) struct Hooks(RefCell<Vec<Rc<Hook>>>);
 
-/// What a hook does with an event.
+/// The action of a hook.
 enum Action {
-    /// Refuses the call.
+    /// Rejects the call.
     Deny(String),
     /// Shortens a longer result.
     Limit(usize),
-    /// Asks a closure.
+    /// Calls a closure.
     Ask(Value),
 }
 
@@ -38,12 +38,12 @@ struct Hook {
     event: String,
     pattern: Pattern,
     action: Action,
-    /// The manifest of the project wants it: programs cannot take it away.
+    /// Whether the manifest of the project defines it; programs cannot remove such hooks.
     of_project: bool,
 }
 
 impl Hooks {
-    /// Adds what `register_tool_hook` describes.
+    /// Adds the hooks of a `register_tool_hook` call.
     pub(crate) fn register(&self, pattern: &str, deny: Option<String>, max_output: Option<usize>) {
         let add = |event: &str, action| {
             let pattern = Pattern::Tool(pattern.to_owned());
@@ -58,17 +58,17 @@ impl Hooks {
         }
     }
 
-    /// Removes what scripts registered.
+    /// Removes the hooks that scripts registered.
     pub(crate) fn clear(&self) {
         self.0.borrow_mut().retain(|hook| hook.of_project);
     }
 
-    /// Whether calls of tools are to be shown before they run.
+    /// Returns whether any hook runs before tool calls.
     pub(crate) fn watch_calls(&self) -> bool {
         self.watches("PreToolUse")
     }
 
-    /// Whether anything is attached to an event.
+    /// Returns whether any hook is attached to an event.
     pub(crate) fn watches(&self, event: &str) -> bool {
         self.0.borrow().iter().any(|hook| hook.event == event)
     }
@@ -78,10 +78,11 @@ impl Hooks {
         list.iter().filter(|hook| hook.event == event && hook.pattern.matches(payload)).cloned().collect()
     }
 
-    /// Shows a call to the hooks in front of it: each sees what the one before left, the first refusal counts.
+    /// Runs the hooks before a tool call: each receives the result of the previous one, and the first rejection ends
+    /// the chain.
     ///
     /// # Errors
-    /// What a closure throws, or a value of it without meaning.
+    /// A closure throws, or returns an invalid value.
     pub(crate) async fn before_tool(
         &self,
         cx: &Cx,
@@ -118,10 +119,10 @@ impl Hooks {
         Ok(verdict)
     }
 
-    /// Shows a result to the hooks behind a call, and returns what they leave of it.
+    /// Runs the hooks after a tool call, and returns the result that they leave.
     ///
     /// # Errors
-    /// What a closure throws, or a value of it without meaning.
+    /// A closure throws, or returns an invalid value.
     pub(crate) async fn after_tool(
         &self,
         cx: &Cx,
@@ -153,11 +154,11 @@ impl Hooks {
         Ok(text)
     }
 
-    /// Tells the hooks of an event to which there is no other answer than reminders for `session`: a turn, or what becomes of a
-    /// worker. `payload` gets the event's name.
+    /// Notifies hooks of an event for which they can only return reminders for `session`: a turn, or a state change of
+    /// a worker. The name of the event is added to `payload`.
     ///
     /// # Errors
-    /// What a closure throws.
+    /// A closure throws.
     pub(crate) async fn tell(
         &self,
         cx: &Cx,
@@ -170,7 +171,7 @@ impl Hooks {
             if let Action::Ask(closure) = &hook.action {
                 cx.state::<Witness>().hooked(event, &payload);
                 let said = to_json(&cx.call(closure, [from_json(&payload)]).await?);
-                // Such a hook may end with anything: what only looks like a reminder is no reason to stop.
+                // Such a hook may return any value, so an invalid reminder is not an error.
                 if let Err(error) = without_reminders(cx, session, event, &said) {
                     let text = format!(
                         "warning: {event} hook: {error}; a hook that does not mean a reminder ends with nil" // prose-ok: diagnostic
@@ -183,7 +184,8 @@ impl Hooks {
     }
 }
 
-/// Adds the reminders in what a hook said to a session, and gives the rest; without a session there may be none.
+/// Adds the reminders in a hook's result to a session, and returns the remaining result. Without a session, reminders
+/// are an error.
 fn without_reminders(
     cx: &Cx,
     session: Option<&str>,
@@ -197,24 +199,24 @@ fn without_reminders(
     Ok(rest)
 }
 
-/// How the program that imports handlers is named in messages.
+/// The name in messages of the module that imports handlers.
 const MANIFEST: &str = "harn.toml";
 
-/// A hook as the manifest describes it.
+/// A hook as described by the manifest.
 struct Wanted {
     event: String,
     pattern: Pattern,
     /// The import path of the handler's module.
     import: String,
-    /// How the manifest names that module.
+    /// The name of that module in the manifest.
     module: String,
     function: String,
 }
 
-/// Installs the hooks of the project that `folder` belongs to.
+/// Installs the hooks of the project that contains `folder`.
 ///
 /// # Errors
-/// `failed to install manifest hooks: …`: the manifest, a handler or its module is wrong.
+/// `failed to install manifest hooks: …`: the manifest, a handler or its module is invalid.
 pub async fn install_manifest_hooks(vm: &Rc<Vm>, folder: &Path) -> std::result::Result<(), String> {
     let failed = |text: String| format!("failed to install manifest hooks: {text}");
     let Some((root, wanted)) = read_manifest(&**vm.system(), folder).map_err(failed)? else { return Ok(()) };
@@ -254,13 +256,13 @@ pub async fn install_manifest_hooks(vm: &Rc<Vm>, folder: &Path) -> std::result::
     Ok(())
 }
 
-/// Reads the hooks of a manifest as a program that begins does, but for what loading their modules tells.
+/// Checks the hooks of a manifest like a starting program, but without loading their modules.
 pub(crate) fn check_manifest_hooks(system: &dyn System, folder: &Path) -> std::result::Result<(), String> {
     let Some((root, wanted)) = read_manifest(system, folder)? else { return Ok(()) };
     wanted.iter().try_for_each(|hook| check_export(hook, &root, &Through(system)))
 }
 
-/// The project's folder and its hooks; nothing when there are none.
+/// Returns the directory of the project and its hooks; `None` without hooks.
 fn read_manifest(
     system: &dyn System,
     folder: &Path,
@@ -268,7 +270,7 @@ fn read_manifest(
     let Some(folder) = harn_template::absolute_folder(folder, system) else { return Ok(None) };
     let Some(root) = harn_front::project_root(&folder, &Through(system)) else { return Ok(None) };
     let Ok(text) = system.read_text(&root.join("harn.toml"), harn_front::MAX_BYTES) else { return Ok(None) };
-    // A manifest that does not parse is reported by whoever runs the program.
+    // A syntax error in the manifest is reported when the program runs.
     let Ok(manifest) = text.parse::<toml::Table>() else { return Ok(None) };
     let list = match manifest.get("hooks") {
         None => return Ok(None),
@@ -312,7 +314,7 @@ fn read_manifest(
     Ok((!wanted.is_empty()).then_some((root, wanted)))
 }
 
-/// What the module of a handler is imported by: the package itself, one of its exports, or a path.
+/// Returns the import path of a handler's module: the package itself, one of its exports, or a path.
 fn import_path(module: &str, manifest: &toml::Table, root: &Path) -> String {
     let text = |table: &str, key: &str| manifest.get(table)?.as_table()?.get(key)?.as_str();
     let file =
@@ -320,13 +322,13 @@ fn import_path(module: &str, manifest: &toml::Table, root: &Path) -> String {
     file.map_or_else(|| module.to_owned(), |file| root.join(file).display().to_string())
 }
 
-/// Says so when the module does not give the function to others.
+/// Returns an error if the module does not export the function.
 fn check_export(hook: &Wanted, root: &Path, files: &dyn Files) -> std::result::Result<(), String> {
     let sources = Sources::new(files, crate::std_module);
     let target: Target = sources.resolve(&hook.import, root).map_err(|error| error.to_string())?;
     let unit = sources.load(&target)?;
     let exported = harn_front::exports(&unit.tree).any(|decl| decl.kind.name().name == *hook.function);
-    // What a module hands on from others, and what is wrong in it, its loading tells.
+    // Re-exports, and errors in the module, are checked when it is loaded.
     let hands_on = unit.tree.imports().any(|import| import.is_pub);
     if exported || hands_on || !unit.errors.is_empty() {
         return Ok(());

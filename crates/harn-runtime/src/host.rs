@@ -1,6 +1,6 @@
-//! What the host of a program says of its own accord: messages of people, and that something is to be looked at again.
+//! Messages that the host of a program sends without being asked: user input, reminders, and requests to resume.
 //!
-//! A host that is asked something is behind [`harn_stdlib::HostBridge`]; this is the other direction.
+//! [`harn_stdlib::HostBridge`] handles the other direction, requests to the host.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -15,41 +15,41 @@ use tokio::sync::Notify;
 use crate::convert::{from_json, to_json};
 use crate::session::{Session, Sessions};
 
-/// What somebody said.
+/// A user message.
 struct Message {
-    /// The session of the loop it is for; without one it is for the outermost loop that runs.
+    /// The session of the receiving loop; `None` for the outermost running loop.
     session: Option<String>,
     text: String,
     delivery: Delivery,
 }
 
-/// A reminder of the host, as it was given.
+/// A reminder of the host, as received.
 struct Reminded {
-    /// As that of a message.
+    /// As for a message.
     session: Option<String>,
     payload: Json,
 }
 
-/// What the host said and no loop has taken yet.
+/// Messages of the host that no loop has taken yet.
 #[derive(Default)]
 pub struct HostInbox {
     messages: RefCell<Vec<Message>>,
     reminders: RefCell<Vec<Reminded>>,
     resume: Cell<bool>,
-    /// How often the host has said that skills have changed.
+    /// The number of times that the host has announced changed skills.
     skills: Cell<u64>,
-    /// Rings when something has come.
+    /// Notifies of new messages.
     pub(crate) bell: Notify,
 }
 
 impl HostInbox {
-    /// Takes a notification of the host.
+    /// Receives a notification of the host.
     ///
     /// Known methods are `session/input`, `user_message` and `agent/user_message` with `{content, mode?, session_id?}`,
     /// `session/remind` with the fields of a reminder, `mode?` and `session_id?`, `agent/resume`, and `skills/update`.
     ///
     /// # Errors
-    /// A text that says what is wrong: another method, a content that is no text, an unknown mode, a malformed reminder.
+    /// A message about an unknown method, content that is not a string, an unknown mode, or a malformed reminder.
     pub fn tell(&self, method: &str, params: &Json) -> std::result::Result<(), String> {
         match method {
             "session/input" | "user_message" | "agent/user_message" => {
@@ -67,7 +67,7 @@ impl HostInbox {
                 let session = session_of(method, params)?;
                 self.messages.borrow_mut().push(Message { session, text, delivery });
             }
-            // The next call shows it: nobody has to wake up.
+            // The next call includes it, so waiting loops need not wake up.
             "session/remind" => {
                 host_reminder(params, "").map_err(|error| error.to_string())?;
                 let session = session_of(method, params)?;
@@ -75,7 +75,7 @@ impl HostInbox {
                 return Ok(());
             }
             "agent/resume" => self.resume.set(true),
-            // Nobody has to wake up for it.
+            // Waiting loops need not wake up.
             "skills/update" => {
                 self.skills.set(self.skills.get() + 1);
                 return Ok(());
@@ -86,13 +86,13 @@ impl HostInbox {
         Ok(())
     }
 
-    /// What was said and taken by no loop; whoever runs the program must not let it get lost.
+    /// Takes the messages that no loop has taken; the caller must not lose them.
     pub fn take_rest(&self) -> Vec<String> {
         self.messages.borrow_mut().drain(..).map(|message| message.text).collect()
     }
 }
 
-/// The session that a notification names.
+/// Returns the session that a notification names.
 fn session_of(method: &str, params: &Json) -> std::result::Result<Option<String>, String> {
     match &params["session_id"] {
         Json::Null => Ok(None),
@@ -101,7 +101,7 @@ fn session_of(method: &str, params: &Json) -> std::result::Result<Option<String>
     }
 }
 
-/// The text of a content: a string, or a list of text blocks.
+/// Reads content: a string, or a list of text blocks.
 fn text_of(content: &Json) -> Option<String> {
     match content {
         Json::String(text) => Some(text.clone()),
@@ -113,25 +113,26 @@ fn text_of(content: &Json) -> Option<String> {
     }
 }
 
-/// Where a host leaves what it says to the programs of a machine.
+/// Returns the inbox for messages of the host to the programs of a VM.
 pub fn host_inbox(vm: &Vm) -> Rc<HostInbox> {
     vm.extension::<HostInbox>()
 }
 
-/// A loop's side of the inbox.
+/// The loop's side of the inbox.
 pub(crate) struct Listener {
     inbox: Rc<HostInbox>,
     session: Rc<Session>,
-    /// No other loop runs around it: what is for nobody in particular is for it.
+    /// Whether it is the outermost loop, which receives messages without a session.
     outermost: bool,
-    /// The loop around it is no loop of the session: what is for the session is for it.
+    /// Whether the surrounding loop belongs to another session; then this loop receives messages for its session.
     first: bool,
-    /// How many changes of skills the loop knows of.
+    /// The number of skill changes that the loop has processed.
     skills: Cell<u64>,
 }
 
 impl Listener {
-    /// Listens for a loop that is about to open its scope; `joined` when the loop around it is one of the same session.
+    /// Creates a listener for a loop that is about to open its scope; `joined` if the surrounding loop belongs to the
+    /// same session.
     pub(crate) fn new(cx: &Cx, session: &Rc<Session>, joined: bool) -> Listener {
         let outermost = cx.state::<Sessions>().running(cx).is_none();
         let inbox = host_inbox(cx.vm());
@@ -139,7 +140,7 @@ impl Listener {
         Listener { inbox, session: session.clone(), outermost, first: !joined, skills }
     }
 
-    /// Whether what is for a session, or for nobody in particular, is for this loop.
+    /// Returns whether a message with this session, or without one, is for this loop.
     fn hears(&self, session: &Option<String>) -> bool {
         match session {
             Some(id) => self.first && *id == self.session.id,
@@ -147,7 +148,7 @@ impl Listener {
         }
     }
 
-    /// Takes the reminders for the loop, as they were given.
+    /// Takes the reminders for the loop, as received.
     pub(crate) fn take_reminders(&self) -> Vec<Json> {
         let mut reminders = self.inbox.reminders.borrow_mut();
         if reminders.is_empty() {
@@ -159,7 +160,7 @@ impl Listener {
         own.into_iter().map(|reminded| reminded.payload).collect()
     }
 
-    /// Gives the loop what was said to it.
+    /// Passes the messages for the loop to it.
     pub(crate) fn pass_on(&self, agent: &mut AgentLoop) {
         let mut messages = self.inbox.messages.borrow_mut();
         if messages.is_empty() {
@@ -171,7 +172,7 @@ impl Listener {
         own.iter().for_each(|message| agent.hear(&message.text, message.delivery));
     }
 
-    /// Whether something was said to the loop, or it is to go on.
+    /// Returns whether the loop has new messages, or a request to resume.
     pub(crate) fn has_news(&self) -> bool {
         self.wants_on() || self.inbox.messages.borrow().iter().any(|message| self.hears(&message.session))
     }
@@ -180,27 +181,27 @@ impl Listener {
         self.outermost && self.inbox.resume.get()
     }
 
-    /// Takes the wish that the loop goes on.
+    /// Takes a request to resume the loop.
     pub(crate) fn take_resume(&self) -> bool {
         self.wants_on() && self.inbox.resume.replace(false)
     }
 
-    /// Whether skills have changed since the last time.
+    /// Returns whether skills have changed since the last call.
     pub(crate) fn take_skills_update(&self) -> bool {
         let now = self.inbox.skills.get();
         self.skills.replace(now) != now
     }
 
-    /// Rings when something has come.
+    /// Returns the notification of new messages.
     pub(crate) fn bell(&self) -> &Notify {
         &self.inbox.bell
     }
 }
 
-/// Asks the host something that has another way to be decided: nothing without a host, or when it fails.
+/// Asks the host when there is a fallback: `None` without a host, or when it fails.
 ///
 /// # Errors
-/// What interrupts the program.
+/// The program is interrupted.
 pub(crate) async fn ask(cx: &Cx, capability: &str, operation: &str, params: &Json) -> Result<Option<Json>> {
     match harn_stdlib::ask_host(cx, capability, operation, &from_json(params)).await {
         None => Ok(None),
@@ -210,7 +211,7 @@ pub(crate) async fn ask(cx: &Cx, capability: &str, operation: &str, params: &Jso
     }
 }
 
-/// Runs a tool that the host has; nothing when there is no host or it does not know the tool.
+/// Runs a tool of the host; `None` without a host, or if it does not know the tool.
 pub(crate) async fn call_tool(cx: &Cx, name: &str, arguments: &Json) -> Option<Result<Value>> {
     harn_stdlib::call_host_tool(cx, name, &from_json(arguments)).await
 }

@@ -1,4 +1,4 @@
-//! A program as the host of another: what `harn playground` attaches.
+//! A program as the host of another one, as attached by `harn playground`.
 
 use harn_value::Value;
 use harn_value::json;
@@ -9,17 +9,17 @@ use harn_stdlib::{Answer, HostBridge};
 use crate::convert::{from_json, thrown, to_json};
 use crate::exported::{self, CALL, Tool};
 
-/// A program that was begun, whose exported functions are the host's: `host_call("notes.list", {…})` calls `notes_list`, and a
-/// call of the host's tool `read` calls `read`. The entries of the dict are their arguments by name.
+/// A program whose exported functions implement the host: `host_call("notes.list", {…})` calls `notes_list`, and a call
+/// of the host's tool `read` calls `read`. The entries of the dict are named arguments.
 pub struct HostModule {
     instance: Instance,
-    /// As errors name it.
+    /// The name in error messages.
     name: String,
     tools: Vec<Tool>,
 }
 
 impl HostModule {
-    /// A host called `name`; `functions` are its exported functions with what is said of them.
+    /// Creates a host called `name`; `functions` contains its exported functions with their descriptions.
     ///
     /// # Errors
     /// A function cannot be described.
@@ -32,7 +32,7 @@ impl HostModule {
         Ok(HostModule { instance, name: name.to_owned(), tools })
     }
 
-    /// The program.
+    /// Returns the program.
     pub fn instance(&self) -> &Instance {
         &self.instance
     }
@@ -56,7 +56,7 @@ impl HostModule {
             return Err(Error::runtime("functions of the host cannot be called"));
         };
         let mut whole = plain;
-        // What JSON has no word for is handed on as it is.
+        // Values that JSON cannot represent are passed unchanged.
         let arguments = if harn_schema::with_ints(&tool.shown["inputSchema"], &mut whole) {
             from_json(&whole)
         } else {
@@ -71,7 +71,7 @@ impl HostBridge for HostModule {
         Box::pin(async move {
             let fits = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
             let function: String = format!("{capability}_{operation}").chars().map(fits).collect();
-            // A loop asks every host for its skills: one that has none is no mistake.
+            // A loop asks every host for its skills, so a missing function is not an error.
             if capability == "skills" && !self.tools.iter().any(|tool| tool.name == function) {
                 return None;
             }

@@ -1,5 +1,5 @@
-//! One machine with everything: the builtins of the language, the standard library, templates, prompts,
-//! model calls and agents, and the embedded `std/` modules and prompts.
+//! A VM with all components: the builtins of the language, the standard library, templates, prompts, model calls and
+//! agents, and the embedded `std/` modules and prompts.
 //!
 //! ```
 //! use harn_runtime::vm_builder;
@@ -14,34 +14,34 @@
 //! assert_eq!(outcome.result.unwrap().to_string(), "Hello Ada!");
 //! ```
 //!
-//! The crate connects: it converts values and calls the crate that knows the subject.
+//! The crate converts values and calls the crate that implements the feature.
 //!
-//! | Where | What it holds |
+//! | Files | Content |
 //! | --- | --- |
-//! | `builtins/` | the builtins of models, prompts, agents, workers and roles, a file per group |
-//! | `convert.rs`, `kept.rs` | the border between values of scripts and JSON; closures that have to cross it |
-//! | `assets.rs`, `listing.rs`, `estimate.rs` | the embedded modules and prompts; lists of providers and models; what a call may cost |
-//! | `llm_embedder.rs` | what model calls see of the program: environment, clock, warnings, prompts |
-//! | `llm_layers.rs`, `llm_tables.rs`, `llm_replay.rs`, `llm_unwritten.rs` | what a project configures for model calls; recording and replay, and what of it failed |
+//! | `builtins/` | builtins for models, prompts, agents, workers and roles, one file per group |
+//! | `convert.rs`, `kept.rs` | conversion between script values and JSON; closures within converted values |
+//! | `assets.rs`, `listing.rs`, `estimate.rs` | embedded modules and prompts; lists of providers and models; cost estimates of calls |
+//! | `llm_embedder.rs` | the program's environment, clock, warnings and prompts for model calls |
+//! | `llm_layers.rs`, `llm_tables.rs`, `llm_replay.rs`, `llm_unwritten.rs` | project configuration of model calls; recording and replay, and its write errors |
 //! | `driver.rs`, `driver/` | runs the steps of an agent loop: `driver/setup.rs` reads its options, `driver/tools.rs` runs its tools |
-//! | `own_tools.rs` | the tools that the runtime has itself |
-//! | `session.rs`, `compact.rs`, `reminders.rs`, `live.rs`, `trace.rs`, `witness.rs` | what belongs to a loop: its session, summaries of older messages, reminders, text while it arrives, `agent_trace`, what somebody outside hears |
+//! | `own_tools.rs` | tools of the runtime |
+//! | `session.rs`, `compact.rs`, `reminders.rs`, `live.rs`, `trace.rs`, `witness.rs` | parts of a loop: its session, compaction, reminders, streamed text, `agent_trace`, external observers |
 //! | `session_store.rs`, `stored.rs`, `event_store.rs` | sessions and events that outlive the process, in `harn-store` |
-//! | `policy.rs`, `command_policy.rs`, `hooks.rs`, `hitl.rs` | what a loop may do, and who is asked: limits, rules for commands, hooks, people |
-//! | `waitpoint.rs` | named places where tasks wait until somebody says that they may go on |
-//! | `host.rs` | what the host says: the editor or service that the program works for |
+//! | `policy.rs`, `command_policy.rs`, `hooks.rs`, `hitl.rs` | permissions of a loop: limits, command policies, hooks, human in the loop |
+//! | `waitpoint.rs` | named waitpoints, where tasks wait until they are completed |
+//! | `host.rs` | messages of the host: the editor or service that the program works for |
 //! | `skill_files.rs`, `skill_keys.rs`, `skill_host.rs` | skills on disk, keys of their signers; skills of the host |
 //! | `template_state.rs` | the state of templates being rendered |
 //! | `workflow.rs`, `mailbox.rs` | graphs of loops, and messages to them |
-//! | `evals.rs`, `run_records.rs` | records of runs, suites and packs that lie in files |
-//! | `anew.rs` | programs that hand their state over and begin anew |
-//! | `mcp.rs`, `mcp_http.rs`, `mcp_project.rs` | connections to servers of tools, over pipes and over HTTP; those of a project |
-//! | `option_check.rs`, `tool_config.rs`, `tool_options.rs`, `audit.rs` | what options may hold, and what they say of tools and of who makes a change |
-//! | `task_facts.rs` | what the running task works for, as `runtime_context` tells it |
-//! | `mcp_server/`, `host_module.rs`, `exported.rs` | a program as such a server, or as the host of another; its functions called by name |
-//! | `worker/`, `daemon.rs`, `daemon_view.rs`, `rest.rs` | work that is handed on; loops with a handle; waiting between turns |
+//! | `evals.rs`, `run_records.rs` | run records, suites and packs in files |
+//! | `anew.rs` | programs that restart with `continue_as_new` |
+//! | `mcp.rs`, `mcp_http.rs`, `mcp_project.rs` | clients of MCP servers, over pipes and HTTP; servers of a project |
+//! | `option_check.rs`, `tool_config.rs`, `tool_options.rs`, `audit.rs` | validation of options, including those of tools and `audit` |
+//! | `task_facts.rs` | the context of the running task for `runtime_context` |
+//! | `mcp_server/`, `host_module.rs`, `exported.rs` | a program as an MCP server, or as the host of another one; functions called by name |
+//! | `worker/`, `daemon.rs`, `daemon_view.rs`, `rest.rs` | workers; loops with a handle; waiting between turns |
 //! | `roles/` | runtimes of agents with roles |
-//! | `rehearsal.rs` | shows the prompts of a run without asking a model |
+//! | `rehearsal.rs` | shows the prompts of a run without calling a model |
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
@@ -162,20 +162,20 @@ pub use store_place::store_place;
 pub use witness::observe_run;
 pub use worker::registry::unheard_failures;
 
-/// Returns the options of a model call, and what they must be where the table says it.
+/// Returns the options of a model call, and the expected values where the table defines them.
 pub fn call_options() -> Vec<(&'static str, Option<String>)> {
     harn_llm::options::call_options().map(|(name, expected)| (name, expected.words())).collect()
 }
 
-/// An option that a loop has besides those of its calls.
+/// An option of a loop that is not an option of its calls.
 pub struct LoopOption {
-    /// Its name.
+    /// The name of the option.
     pub name: &'static str,
-    /// What it must be, where the table says it.
+    /// The expected value, where the table defines it.
     pub takes: Option<String>,
 }
 
-/// Returns the options that a loop has besides those of its calls.
+/// Returns the options of a loop that are not options of its calls.
 pub fn loop_options() -> Vec<LoopOption> {
     let option = |(name, expected): &(&'static str, harn_llm::options::Expected)| LoopOption {
         name,
@@ -184,47 +184,47 @@ pub fn loop_options() -> Vec<LoopOption> {
     harn_agent::config::OPTIONS.iter().map(option).collect()
 }
 
-/// The options of a run of a workflow.
+/// Returns the options of a workflow run.
 pub fn workflow_options() -> impl Iterator<Item = &'static str> {
     harn_agent::workflow::RunOptions::names()
 }
 
-/// Keeps account of the model calls of a program from now on, for [`attempts_summary`].
+/// Starts to record the model calls of a program for [`attempts_summary`].
 pub fn keep_attempts(vm: &Rc<harn_vm::Vm>) {
     llm_runtime(vm).keep_attempts();
 }
 
-/// Returns the account of the model calls of a program as text for people; nothing when it made none.
+/// Returns a readable summary of the model calls of a program; `None` if it made none.
 pub fn attempts_summary(vm: &Rc<harn_vm::Vm>) -> Option<String> {
     llm_runtime(vm).attempts_summary()
 }
 
-/// Returns what the model calls of a program add up to, as far as they were kept with [`keep_attempts`].
+/// Returns the totals of a program's model calls, as far as they were recorded with [`keep_attempts`].
 pub fn attempts_total(vm: &Rc<harn_vm::Vm>) -> harn_llm::runtime::AttemptsTotal {
     llm_runtime(vm).attempts_total()
 }
 
-/// The provider of calls that name none, where nothing is configured.
+/// Returns the default provider if none is configured.
 pub fn builtin_provider() -> &'static str {
     harn_llm::config::Config::builtin_provider()
 }
 
-/// Returns what the model calls of a program add up to. Nothing is read or made for it.
+/// Returns the totals of a program's model calls. Does not create the model runtime.
 pub fn model_totals(vm: &Rc<harn_vm::Vm>) -> harn_llm::cost::Totals {
     vm.extension::<llm_embedder::LlmState>().totals()
 }
 
-/// Returns how many calls of tools the loops of a program have executed, and how many milliseconds these took.
+/// Returns how many tool calls the loops of a program have executed, and their total duration in milliseconds.
 pub fn tools_total(vm: &Rc<harn_vm::Vm>) -> (i64, i64) {
     let summary = vm.extension::<llm_embedder::LlmState>().trace.borrow().summary();
     let field = |key: &str| summary[key].as_i64().unwrap_or(0);
     (field("tool_executions"), field("total_tool_duration_ms"))
 }
 
-/// Looks whether the text of a structural experiment names one.
+/// Checks that `spec` is a valid structural experiment.
 ///
 /// # Errors
-/// A sentence.
+/// A message for the user.
 pub fn check_experiment(spec: &str) -> Result<(), String> {
     match harn_llm::experiment::Experiment::parse(&spec.into()) {
         Ok(Some(_)) => Ok(()),
@@ -233,12 +233,12 @@ pub fn check_experiment(spec: &str) -> Result<(), String> {
     }
 }
 
-/// Returns the numbers that a program has noted with `eval_metric`, in order: `{name, value, metadata}`.
+/// Returns the metrics that a program recorded with `eval_metric`, in order: `{name, value, metadata}`.
 pub fn noted_metrics(vm: &harn_vm::Vm) -> Vec<harn_value::Data> {
     builtins::noted_metrics(vm)
 }
 
-/// Returns all tables of builtins besides those of the language itself, in the order of the reference.
+/// Returns all tables of builtins in the order of the reference, except for those of the language itself.
 pub fn tables() -> Vec<&'static [Builtin]> {
     let mut tables = harn_stdlib::builtins();
     tables.extend(builtins::tables());
@@ -252,12 +252,12 @@ pub fn methods() -> Vec<MethodTable> {
     methods
 }
 
-/// Returns the names that are values (`pi`, `e`).
+/// Returns the names of global values (`pi`, `e`).
 pub fn globals() -> Vec<(&'static str, Value)> {
     harn_stdlib::globals()
 }
 
-/// Returns a builder of a machine with everything in it; callers add `argv` and the like.
+/// Returns a builder for a VM with all components; callers add `argv` and similar globals.
 pub fn vm_builder(system: Rc<dyn System>) -> VmBuilder {
     let builder = VmBuilder::new(system).builtins(tables()).methods(methods()).std_modules(std_module);
     let builder = builder.task_facts(harn_stdlib::task_facts).task_facts(task_facts::tell);

@@ -1,4 +1,4 @@
-//! What keeps the programs of a project from beginning: the tables of its manifest, read as programs read them.
+//! Checks of a project's manifest for errors that prevent its programs from starting.
 
 use std::path::Path;
 
@@ -9,7 +9,8 @@ use crate::session_store::persists;
 use crate::skill_files::read_settings;
 use crate::store_place::named;
 
-/// For tables of the manifest in `root` that no program begins with: the name of the table, and why.
+/// Returns the problems in the manifest in `root` that prevent programs from starting: the name of the table, and the
+/// reason.
 pub fn manifest_problems(system: &dyn System, root: &Path) -> Vec<(&'static str, String)> {
     let read = [
         ("hooks", check_manifest_hooks(system, root)),

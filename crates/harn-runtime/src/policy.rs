@@ -1,4 +1,4 @@
-//! Applies the policy of a loop to its tool handlers: a system layer enforces the limits that its tool calls have.
+//! Applies the policy of a loop to its tool handlers: a system layer enforces the limits of its tool calls.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -13,24 +13,24 @@ use harn_vm::{Cx, Error, Limit, Result};
 use crate::convert::entry;
 use crate::session::{Session, Sessions};
 
-/// Loops within loops when no policy says otherwise.
+/// The default nesting limit of loops.
 const NESTING: u64 = 8;
 
-/// How deep the running loops are nested, and how deep they may be.
+/// The current nesting depth of the running loops, and its limit.
 #[derive(Default)]
 struct Nesting(TaskScope<(u64, u64), true>);
 
-/// What a policy needs of the program: its closures, and the session that remembers grants.
+/// The program's side of a policy: its closures, and the session that stores grants.
 pub(crate) struct Layer {
     policy: Policy,
-    /// The options that the policy was read from: its closures are in them.
+    /// The options that the policy was read from, including its closures.
     pub(crate) options: Value,
     pub(crate) session: Rc<Session>,
     outer: Option<Rc<Layer>>,
 }
 
 impl Layer {
-    /// The layer with this number, counted outwards from this one.
+    /// Returns the n-th layer, counted outwards from this one.
     pub(crate) fn at(self: &Rc<Layer>, number: usize) -> Option<Rc<Layer>> {
         let mut layer = self.clone();
         for _ in 0..number {
@@ -40,20 +40,20 @@ impl Layer {
     }
 }
 
-/// What holds while a loop runs; dropping it ends that.
+/// Applies a policy while a loop runs, until it is dropped.
 pub(crate) struct InForce {
-    /// The policy of the loop, and of those around it.
+    /// The policy of the loop, and the policies around it.
     pub(crate) layer: Rc<Layer>,
     limit: Option<Limit>,
     nesting: Rc<Nesting>,
     token: u64,
-    /// How deep the loops around it are nested, and how deep loops may be in it.
+    /// The nesting depth of the surrounding loops, and the limit for loops within it.
     depth: (u64, u64),
 }
 
 impl InForce {
-    /// What of it also holds for the agent to which the loop transfers its conversation: that one takes its place, and may
-    /// do no more than it.
+    /// Returns the limits that also apply to the agent to which the loop transfers its conversation: that agent
+    /// replaces this loop, and its permissions never exceed those of this loop.
     pub(crate) fn passed_on(mut self, cx: &Cx) -> (Option<Limit>, Depth) {
         let (limit, depth) = (self.limit.take(), self.depth);
         drop(self);
@@ -67,10 +67,10 @@ impl Drop for InForce {
     }
 }
 
-/// Puts the policy of a loop in force for its length, below the policies of the loops around it.
+/// Applies the policy of a loop while it runs, within the policies of the surrounding loops.
 ///
 /// # Errors
-/// When loops are nested deeper than a policy allows.
+/// Loops are nested deeper than a policy allows.
 pub(crate) fn limit(
     cx: &Cx,
     config: &mut LoopConfig,
@@ -100,8 +100,8 @@ pub(crate) fn limit(
     Ok(InForce { layer, limit, nesting, token, depth: (depth, most) })
 }
 
-/// Puts one more policy over the running task, below those that are over it, until the limit is dropped. `options` are those
-/// that it was read from: their closures are asked.
+/// Applies a further policy to the running task, within its current policies, until the limit is dropped. `options` are
+/// the options that it was read from, which contain its closures.
 pub(crate) fn narrow(cx: &Cx, mut policy: Policy, options: Value) -> Limit {
     let outer = cx.limit_data::<Layer>();
     if let Some(outer) = &outer {
@@ -112,12 +112,13 @@ pub(crate) fn narrow(cx: &Cx, mut policy: Policy, options: Value) -> Limit {
     Limit::to(cx, ceiling, Some(Rc::new(Layer { policy, options, session, outer })))
 }
 
-/// Where paths lead on the system of a program, as [`harn_system::Permitted`] finds it out for `workspace_roots`.
+/// Resolves paths on the system layer of a program, in the same way as [`harn_system::Permitted`] resolves
+/// `workspace_roots`.
 pub(crate) struct RealPaths(pub(crate) Cx);
 
 impl Paths for RealPaths {
     fn real(&self, path: &str) -> Option<String> {
-        // The working directory is that of the task, which a layer may have moved.
+        // Uses the working directory of the task, which a layer may have changed.
         let path = self.0.system().cwd().ok()?.join(path);
         let real = harn_system::real_path(&**self.0.vm().system(), Path::new(&path))?;
         let text = real.to_str()?;
@@ -125,12 +126,12 @@ impl Paths for RealPaths {
     }
 }
 
-/// The policy over the running task, with those around it.
+/// Returns the policy of the running task, combined with the policies around it.
 pub(crate) fn over(cx: &Cx) -> Option<Policy> {
     cx.limit_data::<Layer>().map(|layer| layer.policy.clone())
 }
 
-/// The policies over the running task, each by itself with its options, the outermost first.
+/// Returns the individual policies of the running task with their options, outermost first.
 pub(crate) fn layers(cx: &Cx) -> Vec<(Policy, Value)> {
     let mut out = Vec::new();
     let mut layer = cx.limit_data::<Layer>();
@@ -142,19 +143,19 @@ pub(crate) fn layers(cx: &Cx) -> Vec<(Policy, Value)> {
     out
 }
 
-/// How deep the running task is in loops, and how deep loops may be, for work that goes on in another task.
+/// Returns the nesting depth of loops in the running task, and its limit, for work that continues in another task.
 pub(crate) fn depth(cx: &Cx) -> (u64, u64) {
     cx.state::<Nesting>().0.current(cx).unwrap_or((0, NESTING))
 }
 
-/// Counts the loops of the running task from a depth, until it is dropped.
+/// Sets the nesting depth of loops in the running task, until the result is dropped.
 pub(crate) fn at_depth(cx: &Cx, depth: (u64, u64)) -> Depth {
     let nesting = cx.state::<Nesting>();
     let token = nesting.0.open(cx, depth);
     Depth { nesting, token }
 }
 
-/// See [`at_depth`].
+/// The guard of [`at_depth`].
 pub(crate) struct Depth {
     nesting: Rc<Nesting>,
     token: u64,
@@ -166,10 +167,10 @@ impl Drop for Depth {
     }
 }
 
-/// The ceiling of a policy.
+/// Returns the effective policy for the system layer.
 fn ceiling(policy: &Policy) -> Ceiling {
     Ceiling {
-        // The word was checked when the policy was read.
+        // The level was checked when the policy was read.
         level: policy.side_effect_level().and_then(Level::of).unwrap_or(Level::Network),
         capabilities: policy.capabilities().cloned(),
         roots: policy.workspace_roots().map(|roots| roots.iter().map(PathBuf::from).collect()),

@@ -1,5 +1,5 @@
-//! The fields of the dicts that builtins return, for the checker: a field that none has reads as nil, and was meant
-//! otherwise.
+//! The fields of the dicts that builtins return, for the checker: an unknown field reads as nil, which is probably a
+//! mistake.
 
 use harn_syntax::signature::{Record, RecordField};
 
@@ -11,7 +11,7 @@ const fn of(name: &'static str, record: &'static Record) -> RecordField {
     RecordField { name, record: Some(record) }
 }
 
-/// The counts of a model call.
+/// Token usage of a model call.
 const USAGE: [RecordField; 9] = [
     plain("input_tokens"),
     plain("output_tokens"),
@@ -231,7 +231,7 @@ static SUB_AGENT_RESULT: Record = Record {
         of("transcript", &TRANSCRIPT),
         plain("tools_used"),
         plain("usage"),
-        // Those of the handle that `background` returns.
+        // Fields of the handle that `background` returns.
         plain("id"),
         plain("name"),
         plain("mode"),
@@ -280,7 +280,7 @@ static PROCESS_RESULT: Record = Record {
     ],
 };
 
-/// Returns the fields of the dict that a builtin returns, where the table has them.
+/// Returns the fields of the dict that a builtin returns, if the table contains the builtin.
 pub fn record(builtin: &str) -> Option<&'static Record> {
     Some(match builtin {
         "llm_call" | "llm_completion" => &LLM_RESULT,
@@ -308,7 +308,7 @@ mod tests {
 
     use super::*;
 
-    /// The names in the first column of the tables of a section, up to its first subsection.
+    /// Returns the names in the first column of the tables of a section, up to its first subsection.
     fn documented(page: &str, section: &str) -> BTreeSet<String> {
         let (_, text) = page.split_once(&format!("\n## {section}\n")).expect("the section");
         let end = text.find("\n## ").into_iter().chain(text.find("\n### ")).min().unwrap_or(text.len());

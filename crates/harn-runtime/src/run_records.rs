@@ -1,4 +1,4 @@
-//! Records of runs, for commands that look at them.
+//! Run records, for commands that inspect them.
 
 use harn_agent::workflow::fixture::{evaluate, fixture, normalise};
 use harn_system::System;
@@ -8,9 +8,9 @@ pub use harn_agent::workflow::fixture::diff;
 
 /// A record that was read from a file.
 pub struct RunRecord {
-    /// With what is missing in the file filled in.
+    /// The record, with defaults for fields that are missing in the file.
     pub run: Data,
-    /// Whether its fixture is in the file. Without one, it is made of the run itself.
+    /// Whether the file contains a fixture. Otherwise, it is derived from the run.
     pub is_fixture_embedded: bool,
 }
 
@@ -18,7 +18,7 @@ impl RunRecord {
     /// Reads a record.
     ///
     /// # Errors
-    /// A sentence.
+    /// A message for the user.
     pub fn read(system: &dyn System, path: &str) -> Result<RunRecord, String> {
         let found = crate::workflow::load(system, path)?;
         let is_fixture_embedded = !found["replay_fixture"].is_null();
@@ -26,7 +26,7 @@ impl RunRecord {
         Ok(RunRecord { run, is_fixture_embedded })
     }
 
-    /// Holds the run against its fixture: `{pass, failures, stage_count}`.
+    /// Evaluates the run against its fixture: `{pass, failures, stage_count}`.
     #[must_use]
     pub fn evaluate(&self) -> Data {
         let own = &self.run["replay_fixture"];

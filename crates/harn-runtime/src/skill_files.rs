@@ -1,4 +1,4 @@
-//! Skills on disk: where they are looked for, and what is read of them. The body of a skill is read when it is wanted.
+//! Skills on disk: where they are searched, and what is read from them. The body of a skill is read on demand.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,10 +17,10 @@ use harn_vm::{Cx, Result, Vm};
 use crate::convert::{from_json, thrown, to_json};
 use crate::skill_keys::{Signers, asked_key, own_key};
 
-/// The largest `SKILL.md` that is read: 4 MiB.
+/// Maximum size of a `SKILL.md` that is read: 4 MiB.
 const MAX_FILE: u64 = 4 << 20;
 
-/// The folders of a layer.
+/// The directories of a layer.
 struct Layer {
     name: &'static str,
     folders: Vec<PathBuf>,
@@ -31,46 +31,46 @@ struct Layer {
 pub struct SkillOnDisk {
     /// Its entry in the registry.
     pub entry: Map<String, Json>,
-    /// Where it lies.
+    /// Its directory.
     pub folder: PathBuf,
     /// The layer it was found in.
     pub layer: &'static str,
-    /// Whether an earlier layer has one of the same name, which is taken instead.
+    /// Whether a skill of an earlier layer with the same name hides it.
     pub hidden: bool,
-    /// Keys of its front matter that mean nothing.
+    /// Unknown keys of its front matter.
     pub unknown: Vec<String>,
 }
 
 impl SkillOnDisk {
-    /// Its name.
+    /// Returns the name of the skill.
     pub fn name(&self) -> &str {
         self.entry.get("name").and_then(Json::as_str).unwrap_or_default()
     }
 
-    /// Who may have signed it; empty: anybody who is known.
+    /// Returns the allowed signers; empty if all known signers are allowed.
     pub fn trusted_signers(&self) -> Vec<String> {
         let list = self.entry.get("trusted_signers").and_then(Json::as_array);
         list.into_iter().flatten().map(Json::printed).collect()
     }
 }
 
-/// All skills on disk that a program can have.
+/// All skills on disk that a program can use.
 #[derive(Debug, Default)]
 pub struct SkillsOnDisk {
-    /// In the order of the layers.
+    /// The skills in the order of the layers.
     pub found: Vec<SkillOnDisk>,
-    /// Folders that hold a skill which cannot be read, and why.
+    /// Directories with an unreadable skill, and the reason.
     pub problems: Vec<(PathBuf, String)>,
-    /// The layers in their order, without those that are switched off.
+    /// The active layers in order.
     pub layers: Vec<&'static str>,
-    /// Where public keys of signers are besides the home folder.
+    /// Where to find public keys of signers, in addition to the home directory.
     pub signers: Signers,
 }
 
-/// Looks for skills as a program in `folder` has them; `given` are folders of the command line.
+/// Finds the skills of a program in `folder`; `given` are directories from the command line.
 ///
 /// # Errors
-/// `[skills]` of the manifest is wrong.
+/// `[skills]` of the manifest is invalid.
 pub fn find_skills(
     system: &dyn System,
     folder: &Path,
@@ -105,10 +105,10 @@ pub fn find_skills(
     Ok(skills)
 }
 
-/// The skills that a loop would take for a task about some files, the best first.
+/// Returns the skills that a loop would choose for a task with some files, the best first.
 ///
 /// # Errors
-/// None for skills that were found on disk.
+/// Never fails for skills that were found on disk.
 pub fn rank_skills(
     skills: &SkillsOnDisk,
     task: &str,
@@ -121,11 +121,12 @@ pub fn rank_skills(
     Ok(LoopSkills::from_options(&options).map_err(|error| error.to_string())?.rank(task))
 }
 
-/// Makes the global `skills` a registry of what is found for a program, before it is compiled: `folder` is that of the program, `given` are folders
-/// of the command line. What is wrong with a skill is a warning, and that skill is not there.
+/// Sets the global `skills` to a registry of the skills found for a program, before it is compiled: `folder` is the
+/// program's directory, `given` are directories from the command line. An invalid skill causes a warning and is left
+/// out.
 ///
 /// # Errors
-/// `[skills]` of the manifest is wrong.
+/// `[skills]` of the manifest is invalid.
 pub fn install_skills(vm: &Rc<Vm>, folder: &Path, given: &[PathBuf]) -> std::result::Result<(), String> {
     let system = vm.system().clone();
     let skills = find_skills(&*system, folder, given)?;
@@ -157,7 +158,7 @@ pub fn install_skills(vm: &Rc<Vm>, folder: &Path, given: &[PathBuf]) -> std::res
     Ok(())
 }
 
-/// As [`install_skills`] again, for a machine that has skills.
+/// Repeats [`install_skills`] for a VM that has skills.
 ///
 /// # Errors
 /// As [`install_skills`].
@@ -166,26 +167,26 @@ pub(crate) fn install_again(vm: &Rc<Vm>) -> std::result::Result<(), String> {
     asked.map_or(Ok(()), |(folder, given)| install_skills(vm, &folder, &given))
 }
 
-/// The layers of a machine in their order, without those that are switched off.
+/// Returns the active layers of a VM in order.
 pub(crate) fn layers_of(vm: &Vm) -> Vec<&'static str> {
     vm.extension::<Found>().layers.borrow().clone()
 }
 
-/// What was found when the program began.
+/// The skills found when the program started.
 #[derive(Default)]
 struct Found {
-    /// The folder of the program, and those of the command line.
+    /// The directory of the program, and those of the command line.
     asked: RefCell<Option<(PathBuf, Vec<PathBuf>)>>,
-    /// The layers in their order.
+    /// The active layers in order.
     layers: RefCell<Vec<&'static str>>,
     signers: RefCell<Signers>,
-    /// The folders of the skills. They are the runtime's to read, wherever they lie.
+    /// The directories of the skills. The runtime may read them independently of the program's permissions.
     folders: RefCell<BTreeSet<PathBuf>>,
-    /// Keys that a registry was asked for, by their fingerprints; `None`: it has none.
+    /// Keys received from a registry, by fingerprint; `None` if the registry does not have the key.
     keys: RefCell<BTreeMap<String, Option<String>>>,
 }
 
-/// `[skills]` of a manifest.
+/// The table `[skills]` of a manifest.
 #[derive(Default)]
 pub(crate) struct Settings {
     folders: Vec<PathBuf>,
@@ -199,7 +200,7 @@ pub(crate) fn read_settings(system: &dyn System, root: &Path) -> std::result::Re
     let Ok(text) = system.read_text(&root.join("harn.toml"), harn_front::MAX_BYTES) else {
         return Ok(Settings::default());
     };
-    // A manifest that does not parse is reported by whoever runs the program.
+    // A syntax error in the manifest is reported when the program runs.
     let Ok(manifest) = text.parse::<toml::Table>() else { return Ok(Settings::default()) };
     let mut settings = Settings::default();
     if let Some(table) = manifest.get("skills") {
@@ -263,7 +264,7 @@ pub(crate) fn read_settings(system: &dyn System, root: &Path) -> std::result::Re
     Ok(settings)
 }
 
-/// What stands for keys that a skill's front matter does not have.
+/// Returns the defaults for keys that a skill's front matter lacks.
 fn defaults_of(value: &toml::Value) -> std::result::Result<Map<String, Json>, String> {
     let front = serde_json::to_string(value).ok().and_then(|text| serde_json::from_str::<Json>(&text).ok());
     let Some(Json::Object(front)) = front else {
@@ -273,7 +274,7 @@ fn defaults_of(value: &toml::Value) -> std::result::Result<Map<String, Json>, St
     if let Some(key) = front.keys().find(own) {
         return Err(format!("'{key}' belongs to one skill"));
     }
-    // Looked at as that of a skill is.
+    // Validated like the front matter of a skill.
     let mut whole = front.clone();
     whole.insert("short".to_owned(), "-".into());
     match skill_file::entry(&Json::Object(whole), "-")?.1.first() {
@@ -282,7 +283,7 @@ fn defaults_of(value: &toml::Value) -> std::result::Result<Map<String, Json>, St
     }
 }
 
-/// The folders that a path means; a component `*` stands for every folder there.
+/// Returns the directories that match a path; a component `*` matches every directory.
 fn expand(system: &dyn System, root: &Path, path: &str) -> Vec<PathBuf> {
     let mut found = vec![root.to_owned()];
     for part in Path::new(path).components() {
@@ -300,7 +301,7 @@ fn expand(system: &dyn System, root: &Path, path: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The layers in order, without those that are switched off.
+/// Returns the active layers in order.
 fn layers(system: &dyn System, root: Option<&Path>, given: &[PathBuf], settings: &Settings) -> Vec<Layer> {
     let here = system.work_dir();
     let home = system.env("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
@@ -330,8 +331,8 @@ fn layers(system: &dyn System, root: Option<&Path>, given: &[PathBuf], settings:
         .collect()
 }
 
-/// The folders of skills in a folder, sorted; the folder itself when it is one. A name that begins with a dot is hidden: what an
-/// installation works on, or what others keep there.
+/// Returns the skill directories in a directory, sorted; the directory itself if it is one. Names that begin with a dot
+/// are skipped: they are temporary directories of installations, or belong to other tools.
 pub fn skills_in(system: &dyn System, folder: &Path) -> Vec<PathBuf> {
     if system.is_file(&folder.join(FILE)) {
         return vec![folder.to_owned()];
@@ -345,10 +346,10 @@ pub fn skills_in(system: &dyn System, folder: &Path) -> Vec<PathBuf> {
     names.iter().map(|name| folder.join(name)).filter(|path| system.is_file(&path.join(FILE))).collect()
 }
 
-/// The entry of a skill, without its body, and keys that mean nothing.
+/// Returns the entry of a skill without its body, and its unknown keys.
 ///
 /// # Errors
-/// What is wrong with its front matter; a file that cannot be read.
+/// The front matter is invalid, or a file cannot be read.
 pub fn read_entry(
     system: &dyn System,
     folder: &Path,
@@ -386,10 +387,10 @@ fn entry_with(
     Ok((entry, unknown))
 }
 
-/// Reads a skill in a folder, and who signed it. `trusted` is the skill's list of signers.
+/// Reads a skill in a directory, and its signer. `trusted` is the skill's list of signers.
 ///
 /// # Errors
-/// A file that cannot be read.
+/// A file cannot be read.
 pub async fn read_skill(
     system: &dyn System,
     folder: &Path,
@@ -407,7 +408,7 @@ pub async fn read_skill(
     skill_of(bytes, signature.as_deref(), key.as_deref(), trusted, folder)
 }
 
-/// The bytes of a `SKILL.md`, and the text of the signature beside it.
+/// Returns the content of a `SKILL.md`, and of its signature file.
 fn read_bytes(system: &dyn System, folder: &Path) -> std::result::Result<(Vec<u8>, Option<String>), String> {
     let path = folder.join(FILE);
     let bytes = system.read(&path, MAX_FILE);
@@ -430,10 +431,10 @@ fn skill_of(
     Ok(SkillFile { body, signature, folder: folder.display().to_string() })
 }
 
-/// Reads a skill that a program has, or names itself: such a folder is read with what the task may do.
+/// Reads a skill of the program, or a directory that the program names, which is read with the permissions of the task.
 ///
 /// # Errors
-/// A file that cannot be read.
+/// A file cannot be read.
 pub(crate) async fn read_file(
     cx: &Cx,
     folder: &str,
@@ -469,10 +470,10 @@ pub(crate) async fn read_file(
     Ok(file)
 }
 
-/// Reads the bodies of the skills on disk that a loop is given.
+/// Reads the bodies of the skills on disk in a loop's options.
 ///
 /// # Errors
-/// A file that cannot be read any more.
+/// A file can no longer be read.
 pub(crate) async fn fill(cx: &Cx, skills: &mut LoopSkills) -> Result<()> {
     for skill in skills.list.iter_mut().filter(|skill| skill.file.is_none() && skill.text("body").is_empty())
     {
@@ -483,7 +484,7 @@ pub(crate) async fn fill(cx: &Cx, skills: &mut LoopSkills) -> Result<()> {
     Ok(())
 }
 
-/// An entry as JSON for [`harn_agent::loop_skill`].
+/// Converts an entry to JSON for [`harn_agent::loop_skill`].
 pub(crate) fn registry_options(skills: &Value) -> Map<String, Json> {
     Map::from_iter([("skills".to_owned(), to_json(skills))])
 }

@@ -1,5 +1,5 @@
-//! Skills that the host has. It is asked for their list when a loop begins that has the registry `skills`, or when a program loads
-//! one by name, and for the text of one when that is wanted.
+//! Skills of the host. The host is asked for their list when a loop with the registry `skills` begins, or when a
+//! program loads one by name, and for the body of a skill on demand.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use harn_vm::{Cx, Result};
 use crate::convert::{OrThrow, entry, from_json, to_json};
 use crate::skill_files;
 
-/// What people were told already: a loop after another finds the same.
+/// Warnings that were already printed, because consecutive loops find the same problems.
 #[derive(Default)]
 struct Told(RefCell<BTreeSet<String>>);
 
@@ -25,15 +25,15 @@ fn tell(cx: &Cx, text: String) {
     }
 }
 
-/// Whether a loop with these options has the skills of the host, too.
+/// Returns whether a loop with these options also uses the skills of the host.
 pub(crate) fn is_open(options: &Value) -> bool {
     entry(&entry(options, "skills"), HOST_TOO).as_bool() == Some(true)
 }
 
-/// Reads all layers again for a loop whose options have the registry `skills`. What the program has added stays.
+/// Reads all layers again for a loop whose options contain the registry `skills`. Skills that the program added remain.
 ///
 /// # Errors
-/// A file that cannot be read any more; what interrupts the program.
+/// A file can no longer be read, or the program is interrupted.
 pub(crate) async fn read_again(cx: &Cx, options: &Value) -> Result<Answer> {
     if let Err(why) = skill_files::install_again(cx.vm()) {
         tell(cx, why);
@@ -56,15 +56,15 @@ pub(crate) async fn read_again(cx: &Cx, options: &Value) -> Result<Answer> {
     Ok(Answer::SkillsRead { option, list: read.list, variables })
 }
 
-/// Values of variables that texts mention.
+/// Returns the values of variables that skills mention.
 fn variables(cx: &Cx, names: BTreeSet<String>) -> BTreeMap<String, String> {
     names.into_iter().filter_map(|name| Some((name.clone(), cx.system().env(&name)?))).collect()
 }
 
-/// Adds the skills of the host to the option `skills`, when that is the registry `skills`.
+/// Adds the skills of the host to the option `skills` if that is the registry `skills`.
 ///
 /// # Errors
-/// What interrupts the program.
+/// The program is interrupted.
 pub(crate) async fn join(cx: &Cx, options: &mut Map<String, Json>) -> Result<()> {
     let Some(Json::Object(registry)) = options.get_mut("skills") else { return Ok(()) };
     if registry.get(HOST_TOO) != Some(&Json::Bool(true)) {
@@ -85,10 +85,10 @@ pub(crate) async fn join(cx: &Cx, options: &mut Map<String, Json>) -> Result<()>
     Ok(())
 }
 
-/// Asks the host for a skill of its list with its text. What it does not give is told.
+/// Asks the host for a skill of its list, including the body. Failures are reported as warnings.
 ///
 /// # Errors
-/// What interrupts the program.
+/// The program is interrupted.
 pub(crate) async fn fetch(cx: &Cx, skill: &LoopSkill) -> Result<Option<LoopSkill>> {
     let asked = ask(cx, "fetch", &json!({"id": skill.host_id()})).await?;
     let answer = asked.unwrap_or_else(|| Err("no host answers".to_owned()));
@@ -102,10 +102,10 @@ pub(crate) async fn fetch(cx: &Cx, skill: &LoopSkill) -> Result<Option<LoopSkill
     }
 }
 
-/// As [`fetch`], for a loop that wants these of its skills.
+/// Like [`fetch`], for a loop that needs several of its skills.
 ///
 /// # Errors
-/// What interrupts the program.
+/// The program is interrupted.
 pub(crate) async fn fetch_for(cx: &Cx, known: &LoopSkills, ids: &[String]) -> Result<Answer> {
     let (mut skills, mut wanted) = (Vec::new(), BTreeSet::new());
     for id in ids {
@@ -119,10 +119,10 @@ pub(crate) async fn fetch_for(cx: &Cx, known: &LoopSkills, ids: &[String]) -> Re
     Ok(Answer::Skills { skills, variables: variables(cx, wanted) })
 }
 
-/// Asks the host; nothing when there is none, or it knows nothing of skills.
+/// Asks the host; `None` without a host, or if it does not support skills.
 ///
 /// # Errors
-/// What interrupts the program.
+/// The program is interrupted.
 async fn ask(cx: &Cx, operation: &str, params: &Json) -> Result<Option<std::result::Result<Json, String>>> {
     match harn_stdlib::ask_host(cx, "skills", operation, &from_json(params)).await {
         None => Ok(None),

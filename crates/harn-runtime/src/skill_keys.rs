@@ -1,15 +1,15 @@
-//! Public keys of those who sign skills: in the user's home folder, and in a registry of the project.
+//! Public keys of the signers of skills: in the user's home directory, and in a registry of the project.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use harn_system::{HttpRequest, System, SystemExt};
 
-/// The largest file of a public key that is read, and how long a registry has to give it.
+/// Maximum size of a public key file, and the time limit for a registry.
 const MAX_KEY: u64 = 64 << 10;
 const KEY_TIME: Duration = Duration::from_secs(10);
 
-/// Where public keys are looked for: a folder, or an address below which they lie.
+/// The registry of public keys: a directory, or a base URL.
 #[derive(Debug, Clone, Default)]
 pub struct Signers(Option<Registry>);
 
@@ -20,7 +20,7 @@ enum Registry {
 }
 
 impl Signers {
-    /// What a setting says; a folder is relative to `base`.
+    /// Reads a setting; a directory is relative to `base`.
     pub(crate) fn of(place: &str, base: &Path) -> std::result::Result<Signers, String> {
         Ok(Signers(Some(match place.split_once("://") {
             None => Registry::Folder(base.join(place)),
@@ -32,13 +32,14 @@ impl Signers {
     }
 }
 
-/// Where the user keeps the public keys that are trusted.
+/// Returns the directory of the user's trusted public keys.
 pub fn trusted_keys(system: &dyn System) -> Option<PathBuf> {
     let home = system.env("HOME").filter(|home| !home.is_empty());
     home.map(|home| Path::new(&home).join(".harn/trusted-signers"))
 }
 
-/// The public key of a signer on this machine: in the home folder, else in a registry that is a folder.
+/// Returns the public key of a signer on this machine: from the home directory, or else from a registry that is a
+/// directory.
 pub(crate) fn own_key(system: &dyn System, fingerprint: &str, signers: &Signers) -> Option<String> {
     let registry = match &signers.0 {
         Some(Registry::Folder(folder)) => Some(folder.clone()),
@@ -49,10 +50,11 @@ pub(crate) fn own_key(system: &dyn System, fingerprint: &str, signers: &Signers)
     folders.into_iter().find_map(|folder| system.read_text(&folder.join(&file), MAX_KEY).ok())
 }
 
-/// The public key of a signer from a registry that is an address; `None` where there is none, or the registry has none.
+/// Returns the public key of a signer from a registry that is a URL; `None` if no such registry is configured, or it
+/// does not have the key.
 ///
 /// # Errors
-/// The registry cannot be asked.
+/// The request to the registry fails.
 pub(crate) async fn asked_key(
     system: &dyn System,
     fingerprint: &str,

@@ -1,4 +1,4 @@
-//! Which store a project uses: the database that `HARN_STORE_URL` or `[store] url` of the manifest names, or a file.
+//! Selects the store of a project: the database in `HARN_STORE_URL` or `[store] url` of the manifest, or a file.
 
 use std::path::{Path, PathBuf};
 
@@ -6,10 +6,10 @@ use harn_front::Through;
 use harn_store::Place;
 use harn_system::{System, SystemExt};
 
-/// The project's store, which is in `file` when nothing names a database.
+/// Returns the project's store, which is in `file` if no database is configured.
 ///
 /// # Errors
-/// What is wrong in the manifest: another store than the one that is meant must not be taken.
+/// The manifest is invalid. This is an error because otherwise a different store would be used.
 pub fn store_place(system: &dyn System, file: impl FnOnce() -> PathBuf) -> Result<Place, String> {
     let set = |name: &str| system.env(name).filter(|value| !value.is_empty());
     let url = match (set("HARN_STORE_URL"), set("HARN_STATE_FILE")) {
@@ -23,7 +23,7 @@ pub fn store_place(system: &dyn System, file: impl FnOnce() -> PathBuf) -> Resul
     }
 }
 
-/// What the manifest of the project around a folder says.
+/// Returns the database in the manifest of the project that contains a directory.
 pub(crate) fn named(system: &dyn System, folder: &Path) -> Result<Option<String>, String> {
     let Some(root) = harn_front::project_root(folder, &Through(system)) else { return Ok(None) };
     let path = root.join("harn.toml");

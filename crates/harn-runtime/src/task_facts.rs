@@ -1,5 +1,5 @@
-//! What the runtime knows of the task that runs: the loop, the worker, the run of a workflow and the role that it works for.
-//! `runtime_context` tells it, and scopes of shared state go by it.
+//! The context of the running task: the loop, the worker, the workflow run and the role that it belongs to.
+//! `runtime_context` returns it, and scopes of shared state depend on it.
 
 use std::rc::Rc;
 
@@ -12,11 +12,11 @@ use crate::session::Sessions;
 use crate::template_state::TemplateState;
 use crate::worker::registry::{Worker, Workers};
 
-/// What whoever does the work says of it, for its task and those below.
+/// Context that is set for a task and its children.
 #[derive(Default)]
 struct Said(TaskScope<Rc<Dict>>);
 
-/// Keeps what was said of a task; dropping it ends that.
+/// Sets context for a task until it is dropped.
 pub(crate) struct Saying {
     said: Rc<Said>,
     token: u64,
@@ -28,7 +28,7 @@ impl Drop for Saying {
     }
 }
 
-/// Says what the running task works for, by keys of `runtime_context`, besides what was said of it and the tasks around it.
+/// Adds context to the running task, by keys of `runtime_context`; context of the surrounding tasks remains.
 pub(crate) fn say<'a>(cx: &Cx, facts: impl IntoIterator<Item = (&'static str, &'a str)>) -> Saying {
     let said = cx.state::<Said>();
     let mut all = said.0.current(cx).map_or_else(Dict::new, |around| Dict::clone(&around));
@@ -39,7 +39,7 @@ pub(crate) fn say<'a>(cx: &Cx, facts: impl IntoIterator<Item = (&'static str, &'
     Saying { said, token }
 }
 
-/// Tells what is known of the running task.
+/// Adds the context of the running task to `facts`.
 pub(crate) fn tell(cx: &Cx, facts: &mut Dict) {
     let worker = cx.state::<Workers>().running.current(cx);
     if let Some(worker) = &worker {
@@ -73,7 +73,7 @@ fn tell_sessions(cx: &Cx, worker: Option<&Worker>, facts: &mut Dict) {
     facts.insert("root_agent_session_id", root.or_else(|| lines.last().map(|id| Value::from(id.as_str()))));
 }
 
-/// The session of the loop that the line of workers began in.
+/// Returns the session of the loop that started the first worker in the chain.
 fn first_session(worker: &Worker) -> Option<String> {
     let above = worker.owner.as_deref().and_then(first_session);
     above.or_else(|| worker.record.borrow().lineage.parent_session_id.clone())

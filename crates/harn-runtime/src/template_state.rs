@@ -1,5 +1,5 @@
-//! State of templates in a program: parsed templates, prompts rendered, and which model will read what is
-//! being rendered.
+//! State of templates in a program: parsed templates, rendered prompts, and the model that the current rendering is
+//! for.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ use harn_vm::task_scope::TaskScope;
 
 use crate::convert::to_json;
 
-/// See the module.
+/// The template state of a program.
 #[derive(Default)]
 pub(crate) struct TemplateState {
     pub(crate) cache: TemplateCache,
@@ -25,7 +25,7 @@ pub(crate) struct TemplateState {
     warned: RefCell<BTreeSet<String>>,
 }
 
-/// The value of `llm` in a render context, found out when the first template asks.
+/// The value of `llm` in a render context, computed when a template first uses it.
 #[derive(Clone)]
 pub(crate) struct LlmBinding(Rc<Lazy>);
 
@@ -35,12 +35,12 @@ struct Lazy {
 }
 
 impl LlmBinding {
-    /// A binding that `find` gives when it is needed.
+    /// Creates a binding whose value `find` computes on first use.
     pub(crate) fn new(find: impl Fn() -> Value + 'static) -> LlmBinding {
         LlmBinding(Rc::new(Lazy { value: OnceCell::new(), find: Box::new(find) }))
     }
 
-    /// The dict, nil when no route could be found.
+    /// Returns the dict; nil if no route was found.
     pub(crate) fn value(&self) -> Value {
         self.0.value.get_or_init(|| (self.0.find)()).clone()
     }
@@ -72,13 +72,13 @@ pub(crate) fn log_render(runtime: &LlmRuntime, template: &Template, rendered: &R
 }
 
 impl TemplateState {
-    /// The id of the next prompt: `prompt-<n>`.
+    /// Returns the id of the next prompt: `prompt-<n>`.
     pub(crate) fn prompt_id(&self) -> String {
         self.next_prompt.set(self.next_prompt.get() + 1);
         format!("prompt-{}", self.next_prompt.get())
     }
 
-    /// Counts how often a prompt was handed to a model.
+    /// Counts how often a prompt was sent to a model.
     pub(crate) fn mark(&self, id: &str) -> i64 {
         let mut marks = self.marks.borrow_mut();
         let count = marks.entry(id.to_owned()).or_default();
@@ -86,7 +86,7 @@ impl TemplateState {
         *count
     }
 
-    /// Whether a warning about this template is new.
+    /// Returns whether a template has not caused this warning before.
     pub(crate) fn warns(&self, uri: &str) -> bool {
         self.warned.borrow_mut().insert(uri.to_owned())
     }
@@ -103,13 +103,13 @@ impl TemplateState {
         }
     }
 
-    /// The value of `llm` for the running task, nil outside of any context.
+    /// Returns the value of `llm` for the running task; nil outside of a context.
     pub(crate) fn llm(&self, cx: &Cx) -> Value {
         self.contexts.current(cx).map_or(Value::NIL, |binding| binding.value())
     }
 }
 
-/// Keeps a render context open; dropping it closes it, also when the call is cancelled.
+/// Opens a render context until it is dropped, also by cancellation of the call.
 pub(crate) struct OpenContext {
     state: Rc<TemplateState>,
     token: u64,

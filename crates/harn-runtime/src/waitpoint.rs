@@ -1,9 +1,10 @@
-//! Waitpoints: named places where tasks wait until somebody says that they may go on.
+//! Waitpoints: named points at which tasks wait until they are completed.
 //!
-//! A waitpoint is what the events of its topic (`waitpoints.ID`) say: `waitpoint.created`, then `waitpoint.completed` or
-//! `waitpoint.cancelled`, whichever came first. So a task of the program can resolve it, and another program that shares
-//! the event log. In a durable run it is also a request where people find it ([`inquire`](harn_system::System::inquire)) from the moment it is
-//! made, so that an answer may come before somebody waits. A host is asked when somebody waits.
+//! The state of a waitpoint is defined by the events of its topic (`waitpoints.ID`): `waitpoint.created`, then the
+//! first of `waitpoint.completed` and `waitpoint.cancelled`. So it can be resolved by a task of the program, or by
+//! another program that shares the event log. In a durable run it is also a request to reviewers
+//! ([`inquire`](harn_system::System::inquire)) from its creation, so that an answer may come before a task waits. A
+//! host is asked when a task waits.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -25,13 +26,13 @@ use harn_vm::{Cx, Error, ErrorKind, Result};
 use crate::convert::{from_json, thrown, to_json};
 use crate::llm_embedder::new_id;
 
-/// The longest id: it is part of a topic and of command lines.
+/// Maximum length of an id, because it is part of a topic and of command lines.
 const LONGEST: usize = 128;
 
-/// Ids of requests that the runtime makes itself begin so.
+/// Reserved prefixes: the ids of requests that the runtime makes.
 const TAKEN: [&str; 2] = ["hitl_", "doubt_"];
 
-/// How a waitpoint stands.
+/// The status of a waitpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
     Open,
@@ -39,7 +40,7 @@ pub(crate) enum Status {
     Cancelled,
 }
 
-/// A waitpoint, as its events say.
+/// A waitpoint, as defined by its events.
 #[derive(Debug, Clone)]
 pub(crate) struct Point {
     id: String,
@@ -47,7 +48,7 @@ pub(crate) struct Point {
     created_ms: i64,
     created_by: Json,
     metadata: Json,
-    /// The event that resolved it, and what it says.
+    /// The event that resolved it, and its content.
     resolved: i64,
     resolved_ms: i64,
     by: Json,
@@ -56,7 +57,7 @@ pub(crate) struct Point {
 }
 
 impl Point {
-    /// The value that programs see.
+    /// Returns the value that programs receive.
     pub(crate) fn json(&self) -> Json {
         let at = |status: Status| match self.status == status {
             true => Json::from(iso_millis(self.resolved_ms)),
@@ -86,7 +87,7 @@ struct Follow {
     events: Subscription,
     point: Option<Point>,
     id: String,
-    /// Why an answer did not count.
+    /// Why an answer was rejected.
     refused: Option<String>,
 }
 
@@ -98,7 +99,7 @@ impl Follow {
         Ok(follow)
     }
 
-    /// Takes in all events that are there.
+    /// Processes all available events.
     fn catch_up(&mut self) -> Result<()> {
         while let Some(Some(event)) = self.events.try_next()? {
             self.take(&to_json(&event));
@@ -130,7 +131,7 @@ impl Follow {
             }
             Some("waitpoint.completed") => Status::Completed,
             Some("waitpoint.cancelled") => Status::Cancelled,
-            // Whoever adds other events to the topic tells nothing about the waitpoint.
+            // Other events in the topic do not affect the waitpoint.
             _ => return,
         };
         let Some(point) = self.point.as_mut().filter(|point| point.status == Status::Open) else { return };
@@ -181,7 +182,7 @@ impl WaitHandle {
             let answer = match answer.await {
                 Some(Ok(Some(reply))) => note(&cx, &id, &reply),
                 Some(Err(text)) => refuse(&cx, &id, text),
-                // It was resolved from inside, or the program is about to stop.
+                // It was resolved by the program, or the program is about to stop.
                 Some(Ok(None)) | None => Ok(()),
             };
             if let Err(error) = answer {
@@ -215,7 +216,7 @@ fn inquiry(point: &Point, time: Duration) -> Inquiry {
     }
 }
 
-/// What somebody outside said, in the form of an event. The error says why it does not count.
+/// Converts an external answer to an event. The error is the reason for its rejection.
 fn told(answer: &Json, by: &str, at_ms: i64) -> std::result::Result<(&'static str, Json), String> {
     let reason = &answer["reason"];
     if answer["cancelled"] == true {
@@ -230,7 +231,7 @@ fn told(answer: &Json, by: &str, at_ms: i64) -> std::result::Result<(&'static st
     }
 }
 
-/// Notes an answer that came from outside.
+/// Records an external answer.
 fn note(cx: &Cx, id: &str, reply: &Reply) -> Result<()> {
     let answer = serde_json::from_str(&reply.value).unwrap_or(Json::Null);
     match told(&answer, &reply.by, reply.at_ms) {
@@ -239,7 +240,7 @@ fn note(cx: &Cx, id: &str, reply: &Reply) -> Result<()> {
     }
 }
 
-/// Notes why an answer from outside does not count: whoever waits gets it as an error.
+/// Records why an external answer was rejected; waiting tasks receive it as an error.
 fn refuse(cx: &Cx, id: &str, text: String) -> Result<()> {
     emit(cx, id, "waitpoint.answer_refused", &json!({"message": text})).map(drop)
 }
@@ -250,14 +251,14 @@ fn emit(cx: &Cx, id: &str, kind: &str, payload: &Json) -> Result<i64> {
     log.emit(&topic(id), kind, from_json(payload), Dict::new(), cx.system().now_ms())
 }
 
-/// A waitpoint as it stands now.
+/// Returns the current state of a waitpoint.
 fn find(cx: &Cx, function: &str, id: &str) -> Result<Point> {
     Follow::new(cx, id)?.point.ok_or_else(|| {
         thrown(format!("{function}: there is no waitpoint '{id}'; waitpoint_create makes one"))
     })
 }
 
-/// Checks what is to be the id of a waitpoint.
+/// Checks the id of a waitpoint.
 pub(crate) fn checked(function: &str, id: &str) -> Result<String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     if id.is_empty() || id.len() > LONGEST || !id.chars().all(fits) {
@@ -271,7 +272,7 @@ pub(crate) fn checked(function: &str, id: &str) -> Result<String> {
     Ok(id.to_owned())
 }
 
-/// Makes a waitpoint; one that is there stays as it is.
+/// Creates a waitpoint; an existing one is not changed.
 pub(crate) fn create(cx: &Cx, id: Option<String>, by: Json, metadata: Json) -> Result<Json> {
     let id = id.unwrap_or_else(|| format!("wp_{}", new_id(cx.vm())));
     if let Some(known) = Follow::new(cx, &id)?.point {
@@ -313,20 +314,20 @@ pub(crate) struct Wait {
     pub(crate) timeout: Option<Duration>,
 }
 
-/// What a look at the waitpoints says.
+/// The state of the awaited waitpoints.
 enum Found {
     Completed,
     Cancelled(usize),
     Late,
     Open,
-    /// The task is to stop, and is told so once: by this.
+    /// The task is being stopped; the interruption is reported only once, with this error.
     Interrupted,
 }
 
 type Task<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 impl Wait {
-    /// Waits until all are completed, one is cancelled, the time is over, or the task is to stop.
+    /// Waits until all waitpoints are completed, one is cancelled, the time limit expires, or the task is interrupted.
     pub(crate) async fn run(self, cx: &Cx) -> Result<Json> {
         let started_ms = cx.system().now_ms();
         let until_ms = self
@@ -408,14 +409,14 @@ impl Wait {
         Ok(self.result(found, &follows, started_ms, cx.system().now_ms(), &wait_id, &trace_id))
     }
 
-    /// Somebody may have answered in time while no process was there.
+    /// Checks for answers that arrived in time while no process was running.
     async fn last_look(&self, cx: &Cx, follows: &mut [Follow]) -> Result<()> {
         let inquiries = cx.state::<Inquiries>();
         let open = follows
             .iter()
             .filter_map(|follow| follow.point.as_ref())
             .filter(|point| point.status == Status::Open && inquiries.0.borrow().contains_key(&point.id));
-        // All of them are asked at once.
+        // All requests are made at once.
         let asked: Vec<_> = open
             .map(|point| (point.id.clone(), cx.system().inquire(inquiry(point, Duration::ZERO))))
             .collect();
@@ -435,7 +436,7 @@ impl Wait {
         Some(answer.map(|answer| to_json(&answer)))
     }
 
-    /// Takes what a host says: one answer or several, each with the `id` of its waitpoint where there are several.
+    /// Processes a host's answer: one answer or several, each with the `id` of its waitpoint if there are several.
     fn told_by_host(&self, cx: &Cx, answer: Json) -> Result<()> {
         let answers = match answer {
             Json::Array(answers) => answers,
@@ -503,7 +504,7 @@ impl Wait {
     }
 }
 
-/// What a wait was woken by.
+/// The event that ended a wait.
 enum Next {
     Event(usize, Option<harn_value::Value>),
     Host(Option<Result<Json>>),
