@@ -2,8 +2,8 @@
 //! the process.
 //!
 //! The directory contains `daemon.json`, the snapshot at the end of a turn, which names the last completed event
-//! (`last_event_seq`), and `daemon.meta.json`: the queue, the options and the name of the daemon. An event is delivered
-//! once `daemon.json` is written; a trigger is acknowledged after `daemon.meta.json` is written.
+//! (`last_event_seq`), and `daemon.meta.json`: the queue, the options and the name of the daemon. An event is
+//! considered delivered once `daemon.json` is written; a trigger is acknowledged after `daemon.meta.json` is written.
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -324,7 +324,7 @@ impl Keeper for Kept {
             Some(event) if done => event.seq,
             _ => last,
         };
-        // The event is delivered once this snapshot is written.
+        // The event is considered delivered once this snapshot is written.
         let snapshot = file.save(cx, agent, state, |snapshot| snapshot["last_event_seq"] = now.into());
         let saved = snapshot.map_err(|why| thrown(format!("daemon: {why}")))?;
         *daemon.snapshot.borrow_mut() = saved.snapshot;

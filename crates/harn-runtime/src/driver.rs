@@ -294,7 +294,7 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
         (None, None, Some(around)) => around.session.clone(),
         (None, None, None) => Sessions::unnamed(format!("agent_session_{}", new_id(cx.vm()))),
     };
-    // A named session is stored for later loops.
+    // A named session is retained for later loops.
     let named = match &continues {
         Some(continued) => continued.named,
         None => config.session_id.is_some() || joined.is_some_and(|around| around.named),
@@ -986,8 +986,8 @@ impl Driver {
         self.session.tell_of(&self.cx, event, self.name.as_deref()).await;
     }
 
-    /// Ends a loop whose call a limit rejected, with its results so far. A loop without results prints a warning, or
-    /// throws if the limit is the session's.
+    /// Ends a loop whose call a limit rejected, with its results so far. If the loop has not called a model yet, it
+    /// prints a warning, or throws if the limit is the session's.
     fn over_budget(&self, agent: &AgentLoop, error: Error) -> Result<Answer> {
         let dict = to_json(&error.caught());
         let message = dict["message"].printed();

@@ -78,8 +78,8 @@ impl Hooks {
         list.iter().filter(|hook| hook.event == event && hook.pattern.matches(payload)).cloned().collect()
     }
 
-    /// Runs the hooks before a tool call: each receives the result of the previous one, and the first rejection ends
-    /// the chain.
+    /// Runs the hooks before a tool call: each receives the arguments as changed by the previous ones, and the first
+    /// rejection ends the chain.
     ///
     /// # Errors
     /// A closure throws, or returns an invalid value.

@@ -284,7 +284,7 @@ impl Drop for Logging {
     }
 }
 
-/// Logs the calls of a run next to its record: `<stem>-llm/llm_transcript.jsonl` (chapter 09, 14). Returns `None` if
+/// Logs the calls of a run next to its record: `<stem>-llm/llm_transcript.jsonl`. Returns `None` if
 /// `HARN_LLM_TRANSCRIPT_DIR` configures a directory for all call logs.
 pub(crate) fn log_beside(cx: &Cx, record: &Path) -> Option<Logging> {
     let (vm, runtime) = (cx.vm(), crate::llm_runtime(cx.vm()));

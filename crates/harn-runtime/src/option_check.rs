@@ -202,7 +202,7 @@ fn is_dependent(name: &str) -> bool {
 }
 
 /// Reports a limit of a model call that seems to be in milliseconds, although a plain number is in seconds. Multiples
-/// of a quarter of an hour are accepted, up to some hours.
+/// of a quarter of an hour below 10,000 seconds are accepted.
 fn in_milliseconds(option: &GivenOption) -> Option<OptionProblem> {
     let name = option.name.as_str();
     let number = match option.value {

@@ -260,8 +260,8 @@ impl Talk {
         self.last.borrow().clone().or_else(|| self.around.as_ref()?.anchor())
     }
 
-    /// Returns the end of this part in the messages of the session: the end of the session if the part is empty or its
-    /// messages were removed.
+    /// Returns the end of this part in the messages of the session. An empty part ends like the surrounding one. If the
+    /// last message was removed or does not exist, returns the end of the session.
     fn end(&self, messages: &Conversation) -> usize {
         let at = self.anchor().and_then(|last| messages.iter().rposition(|own| Rc::ptr_eq(&own, &last)));
         at.map_or(messages.len(), |at| at + 1)
@@ -367,8 +367,8 @@ impl Sessions {
         self.clock.get()
     }
 
-    /// Removes the least recently used sessions above the limit. Sessions that run, have subscribers or have queued
-    /// data remain.
+    /// Removes the least recently used sessions above the limit. Sessions that are referenced elsewhere, have
+    /// subscribers or have queued feedback remain.
     fn evict(&self) {
         let mut named = self.named.borrow_mut();
         if named.len() <= MAX_KEPT {

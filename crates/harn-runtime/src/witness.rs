@@ -13,8 +13,8 @@ type Listener = Rc<dyn Fn(&str, Json)>;
 #[derive(Default)]
 pub(crate) struct Witness(RefCell<Option<Listener>>);
 
-/// Passes events of a program to `listener` as they happen: the type of an event and its fields (chapter 09, 2.9):
-/// `transcript` with a line of the call log, `tool_call`, `tool_result` and `hook`. Call it before the program begins.
+/// Passes events of a program to `listener` as they happen: the type of an event and its fields: `transcript` with a
+/// line of the call log, `tool_call`, `tool_result` and `hook`. Call it before the program begins.
 ///
 /// It does not read the program's clock, because a run with a journal must be the same with and without an observer. So
 /// `tool_call` has no `started_at`, and `timestamp` of a line may be null.
