@@ -1,5 +1,5 @@
-//! What a model call costs a program when the mock answers: the VM, the conversion of values and all layers of the call,
-//! without network. Run with `cargo bench -p harn-runtime`.
+//! Measures the cost of a model call for a program when the mock answers: the VM, the conversion of values and all
+//! layers of the call, without network. Run with `cargo bench -p harn-runtime`.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "a bench")]
 
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use harn_vm::{Source, block_on, load};
 
 const CALLS: usize = 5_000;
 
-/// Runs a program that makes all its calls; returns how long it took, start-up included.
+/// Runs a program that makes all its calls; returns the duration, including start-up.
 fn run(text: &str) -> Duration {
     let start = Instant::now();
     let vm = harn_runtime::vm_builder(std::rc::Rc::new(harn_system::Memory::new())).build();

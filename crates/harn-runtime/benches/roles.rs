@@ -1,5 +1,5 @@
-//! What the role runtime costs: 1,000 queries at once with three tool calls each, answered by scripts, and making a runtime of
-//! 50 agents with 500 tools. Run with `cargo bench -p harn-runtime --bench roles`.
+//! Measures the cost of the role runtime: 1,000 concurrent queries with three tool calls each, answered by scripts, and
+//! the creation of a runtime of 50 agents with 500 tools. Run with `cargo bench -p harn-runtime --bench roles`.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "a bench")]
 
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ for n in 1 to 40 {
 println("create_runtime with 50 agents and 500 tools: ${quickest} ms at best")
 "#;
 
-/// The most memory that the process has had, in KiB; 0 where the system does not say.
+/// Returns the peak memory of the process in KiB; 0 if the system does not report it.
 #[expect(clippy::disallowed_methods, reason = "a bench measures its own process")]
 fn peak() -> i64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

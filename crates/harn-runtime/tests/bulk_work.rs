@@ -1,8 +1,9 @@
-//! Every builtin and method counts its work as steps: the time of a call with large arguments fits the steps that it counts.
+//! Every builtin and method counts its work as steps: the duration of a call with large arguments matches the steps
+//! that it counts.
 //!
-//! A deadline, an interruption and the turn of another task come after a number of steps or of instructions. Work that is not
-//! counted therefore delays all of them in a loop of such calls. The sizes here are a fraction of the promised ones, so
-//! that a debug build needs seconds; `deadlines_end_loops_of_large_calls` in harn-cli runs such loops at full size.
+//! Deadlines, interruptions and task switches are checked after a number of steps or instructions. A loop of calls with
+//! uncounted work therefore delays all of them. The sizes here are a fraction of the guaranteed ones, so that a debug
+//! build needs seconds; `deadlines_end_loops_of_large_calls` in harn-cli runs such loops at full size.
 
 use std::fmt::Write as _;
 use std::rc::Rc;
@@ -13,20 +14,21 @@ use harn_system::Memory;
 use harn_value::{Value, steps};
 use harn_vm::{Source, block_on, load};
 
-/// Items of the lists, sets and dicts, and a 64th of the bytes of the strings.
+/// Number of items in lists, sets and dicts, and 1/64 of the bytes in strings.
 const ITEMS: usize = 1 << 13;
 const SMALL: usize = 8;
 
 /// A factor for the times of a debug build, in which most code is compiled without optimization.
 const SLOWNESS: u32 = if cfg!(debug_assertions) { 8 } else { 1 };
 
-/// What a step may stand for: a turn has 2^18 steps and takes a second at most.
+/// Maximum duration of a step: a turn has 2^18 steps and takes at most a second.
 const STEP: Duration = Duration::from_nanos(3_800);
 
-/// Time that grows with the size and needs no steps. A slice of the interpreter has thousands of calls.
+/// Maximum duration of work that grows with the size and is not counted. A slice of the interpreter has thousands of
+/// calls.
 const UNCOUNTED: Duration = Duration::from_micros(12);
 
-/// They end the program.
+/// These calls end the program.
 const SKIPPED: [&str; 2] = ["exit", "continue_as_new"];
 
 const DATA: &str = "
@@ -38,8 +40,8 @@ let table = iter(many).map({ n -> pair(\"k${n}\", n) }).to_dict()
 let span = 0 to ITEMS exclusive
 ";
 
-/// The arguments of builtins, and of methods after the receiver. Work that calls functions of the program is counted by their
-/// instructions.
+/// The arguments of builtins, and of methods after the receiver. Work that calls functions of the program is counted by
+/// their instructions.
 const OF_BUILTINS: &[&str] = &[
     "text",
     "raw",
@@ -71,7 +73,7 @@ const RECEIVERS: &[(&str, &str)] = &[
     ("iter", "iter(many)"),
 ];
 
-/// All calls, as source.
+/// Returns all calls as source.
 fn calls() -> Vec<String> {
     let vm = harn_runtime::vm_builder(Rc::new(Memory::new())).build();
     let mut calls = Vec::new();
@@ -89,7 +91,7 @@ fn calls() -> Vec<String> {
     calls
 }
 
-/// The processor time and the steps of one call of a closure, the least of `times`.
+/// Returns the minimum processor time and the steps of one call of a closure, over `times` calls.
 async fn measure(instance: &harn_vm::Instance, call: &Value, times: u32) -> (Duration, u64) {
     let mut least = (Duration::MAX, 0);
     for _ in 0..times {
@@ -102,7 +104,7 @@ async fn measure(instance: &harn_vm::Instance, call: &Value, times: u32) -> (Dur
     least
 }
 
-/// A program that makes the data and returns the calls as closures.
+/// Creates a program that builds the data and returns the calls as closures.
 fn closures(calls: &[String], items: usize) -> harn_vm::Instance {
     let mut text = DATA.replace("ITEMS", &items.to_string());
     text.push_str("return [\n");

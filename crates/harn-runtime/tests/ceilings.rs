@@ -1,5 +1,5 @@
-//! What a ceiling forbids is not done by a way around: by files that the program names itself, by loops, by the names of inner
-//! builtins.
+//! Restrictions of a policy cannot be bypassed by files that the program names itself, by loops, or by the names of
+//! inner builtins.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use harn_system::{Ceiling, Level, Memory, System, SystemExt};
 use harn_value::Value;
 use harn_vm::{Effect, Names, Source, VmBuilder, block_on, load};
 
-/// What a program gives, as text, in a machine that is limited.
+/// Runs a program in a limited VM and returns its result as a string.
 fn result(limit: impl FnOnce(VmBuilder) -> VmBuilder, code: &str) -> String {
     let memory = Memory::new()
         .with_file("/elsewhere/SKILL.md", "---\nname: s\ndescription: d\n---\nSECRET")
@@ -27,7 +27,7 @@ fn at(level: Level) -> impl FnOnce(VmBuilder) -> VmBuilder {
     move |builder| builder.limit(Ceiling { level, ..Ceiling::default() })
 }
 
-/// A program whose handler does something below a policy; the result is what came of it.
+/// Returns a program whose handler runs code under a policy; the program returns the result of the code.
 fn below(policy: &str, code: &str) -> String {
     format!(
         "var seen = nil\n\
@@ -115,7 +115,7 @@ fn inner_builtins_are_allowed_as_what_they_are_a_part_of() {
         );
         assert!(got.contains(&format!("Tool '{name}' is not permitted.")), "{got}");
     }
-    // Whoever adds another one that reaches outside says what it is a part of.
+    // A new inner builtin with external effects must be listed with the builtin that it belongs to.
     for builtin in harn_runtime::tables().into_iter().flatten().filter(|b| b.name().starts_with("__")) {
         let inside = ["pure", "state", "clock"].contains(&builtin.effect.word());
         assert!(
@@ -158,7 +158,8 @@ fn a_handler_below_a_policy_takes_no_hooks_away() {
     assert_eq!(result(|free| free, "clear_tool_hooks()\nreturn 1"), "1");
 }
 
-/// What a generator leaves in a file when it is dropped, and what its maker and the one who drops it may do.
+/// Returns whether the cleanup of a dropped generator could write a file, given the policies of the loops that create
+/// and drop it.
 fn cleanup(maker: &str, dropper: &str, items: &str) -> String {
     let code = format!(
         "var seen = []\n\
@@ -187,7 +188,7 @@ fn cleanup_of_a_generator_may_do_what_both_its_maker_and_its_dropper_may() {
     }
 }
 
-/// The files of a machine in memory, and what is in them.
+/// Returns the files in memory with their content.
 fn files(memory: &Memory) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![PathBuf::from("/")];
@@ -204,7 +205,7 @@ fn files(memory: &Memory) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// What a program changes in the files of its machine.
+/// Returns the files that a program changes.
 fn changed(limit: impl FnOnce(VmBuilder) -> VmBuilder, code: &str) -> Vec<PathBuf> {
     let memory = Rc::new(Memory::new().with_file("/project/kept.txt", "kept"));
     let before = files(&memory);
@@ -221,8 +222,8 @@ fn changed(limit: impl FnOnce(VmBuilder) -> VmBuilder, code: &str) -> Vec<PathBu
         .collect()
 }
 
-/// The labels of builtins say which of them change files: below `read_only` no example leaves anything, be it in files of its
-/// own, be it in those of the runtime.
+/// The effects of builtins determine which of them change files: under `read_only`, no example changes any file,
+/// neither the program's nor the runtime's.
 #[test]
 fn below_read_only_nothing_is_left_on_disk() {
     let (mut tried, mut kept) = (0, BTreeSet::new());
@@ -232,7 +233,7 @@ fn below_read_only_nothing_is_left_on_disk() {
         let code = code.split("```").next().unwrap_or_default();
         let left = changed(at(Level::ReadOnly), code);
         assert!(left.is_empty(), "{}: {left:?}", builtin.name());
-        // Over a whole program loops are refused; in a handler they run.
+        // As a limit of the whole program, the policy rejects loops; in a handler they run.
         let lines: Vec<&str> = code.trim_end().lines().collect();
         if !lines.iter().any(|line| line.starts_with("import ") || line.starts_with("pipeline ")) {
             tried += 1;
@@ -304,7 +305,7 @@ fn a_worker_below_a_ceiling_keeps_no_snapshot() {
     assert!(got.contains("exceeds workspace write ceiling"), "{got}");
     let left = changed(|free| free, &below(policy, &spawn("")));
     assert_eq!(left, [] as [PathBuf; 0]);
-    // A snapshot that the program names is a file like any other.
+    // A snapshot that the program names is treated like any other file.
     let got = result(
         |free| free,
         &below("{workspace_roots: [\"/project\"]}", "resume_agent(\"/elsewhere/SKILL.md\")"),

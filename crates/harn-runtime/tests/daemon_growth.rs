@@ -1,4 +1,4 @@
-//! What the snapshots of a daemon cost while its history grows, and that all of it comes back.
+//! The cost of a daemon's snapshots while its history grows, and the complete restoration of the history.
 
 use std::cell::Cell;
 use std::io;
@@ -9,7 +9,7 @@ use harn_system::{Capture, Layer, Memory, System};
 use harn_value::Value;
 use harn_vm::{Source, block_on, load};
 
-/// Counts what is written to files, and read from them.
+/// Counts the bytes that are written to and read from files.
 struct Counting {
     inner: Rc<Capture>,
     bytes: Cell<usize>,
@@ -38,13 +38,13 @@ impl Layer for Counting {
     }
 }
 
-/// Runs a program over some files, and returns what it printed and the bytes that it wrote to them.
+/// Runs a program with files in memory, and returns its output and the number of bytes written.
 fn run(memory: &Rc<Memory>, text: &str) -> (String, usize) {
     let (output, written, _) = run_counted(memory, text);
     (output, written)
 }
 
-/// The same, with the bytes that it read.
+/// Like `run`, and also returns the number of bytes read.
 fn run_counted(memory: &Rc<Memory>, text: &str) -> (String, usize, usize) {
     let inner = Rc::new(Capture::over(memory.clone()));
     let system = Rc::new(Counting { inner: inner.clone(), bytes: Cell::default(), read: Cell::default() });
@@ -56,7 +56,7 @@ fn run_counted(memory: &Rc<Memory>, text: &str) -> (String, usize, usize) {
     (inner.output(), system.bytes.get(), system.read.get())
 }
 
-/// A loop that is woken by its timer so often, each time by a reply of two kilobytes.
+/// Runs a loop that its timer wakes `turns` times, with a reply of two kilobytes each time.
 fn rests(turns: usize, options: &str) -> (Rc<Memory>, usize) {
     let memory = Rc::new(Memory::new());
     let program = format!(
@@ -73,7 +73,7 @@ fn rests(turns: usize, options: &str) -> (Rc<Memory>, usize) {
 #[test]
 fn what_is_written_grows_as_the_history_does() {
     for options in ["", "compaction: false"] {
-        // Below this all of it stands in the snapshot, which is written whole.
+        // With fewer turns, the whole history is part of the snapshot, which is rewritten completely.
         let bytes: Vec<usize> = [100, 200, 400].map(|turns| rests(turns, options).1).to_vec();
         for pair in bytes.windows(2) {
             assert!(pair[1] * 10 < pair[0] * 25, "{options}: {bytes:?}");
@@ -94,7 +94,7 @@ fn a_long_history_comes_back_whole() {
         println(again.transcript.messages.count() - all.transcript.messages.count())
         println(again.text.starts_with("reply reply") && again.text.contains("and on"))"#;
     let (output, _) = run(&memory, more);
-    // A prompt, and for each turn a reply and what woke it; the last turn was not woken from.
+    // A prompt, and for each turn a reply and the event that woke it; the last turn has no following event.
     assert_eq!(output, "[241, Watch., 121]\n240\nd.json.history\n1\ntrue\n");
 }
 
@@ -127,7 +127,8 @@ fn a_history_that_is_damaged_is_told() {
     assert!(lines[3].starts_with("agent_loop: resume_path: cannot read /d.json.history: "), "{output}");
 }
 
-/// A daemon that gets so many events and is looked at after each, and the bytes that were read. `by_look` is told of each look.
+/// Runs a daemon with `turns` events and requests its snapshot after each; also returns the number of bytes read.
+/// `by_look` is code that runs after each request.
 fn looks(turns: usize, by_look: &str) -> (String, usize) {
     let program = format!(
         r#"llm_mock({{match: "*", text: "reply ".repeat(350)}})
@@ -155,7 +156,7 @@ fn a_look_reads_nothing_that_was_seen_before() {
             read
         })
         .to_vec();
-    // The history is read when it first lies in a file of its own, and at no look after that.
+    // The history is read when it is first moved to a separate file, and not again.
     assert!(read[0] > 60_000 && read.iter().all(|bytes| *bytes == read[0]), "{read:?}");
 }
 
@@ -179,7 +180,7 @@ fn what_was_seen_stays_as_it_was_and_agrees_with_the_files() {
           }"#;
     let (output, _) = looks(100, check);
     assert_eq!(output, "202\n");
-    // Whoever keeps what was seen has it as it was.
+    // A value that the program holds does not change.
     let held = "if i == 50 { held = seen.recorded_messages }\n if i > 50 { require held.count() == 104 }";
     let (output, _) = looks(70, held);
     assert_eq!(output, "142\n");

@@ -1,5 +1,5 @@
-//! Effects are true: an example touches nothing outside that the builtins in it are not labelled with, and what a builtin is labelled
-//! with is touched by its example, unless there is a reason.
+//! The effects of builtins are correct: an example only has external effects that its builtins are labelled with, and
+//! the example of a builtin has the labelled effect, unless there is a reason.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -14,39 +14,39 @@ use harn_system::{
 use harn_value::Value;
 use harn_vm::{Builtin, Effect, Names, Source, block_on, load};
 
-/// Runs code in a system that records.
+/// Runs code with a system layer that records effects.
 fn touched(code: &str) -> Touched {
     let memory = Memory::new().with_env("HARN_LLM_CALLS_DISABLED", "1");
     let recorder = Rc::new(Recorder::over(Rc::new(memory)));
     let vm = harn_runtime::vm_builder(recorder.clone()).global("argv", Value::list(Vec::new())).build();
     let source = Source { name: "example.harn".into(), text: code.into(), dir: "/project".into() };
     let Ok(program) = load(&vm, &source) else { panic!("{code}") };
-    // What loading touched, the program and the configuration of models, is the runtime's own.
+    // Effects of loading the program and the configuration of models belong to the runtime.
     let _ = harn_runtime::llm_runtime(&vm);
     recorder.take();
     let _ = block_on(program.run(&vm, None, &[]));
     recorder.take()
 }
 
-/// What a label stands for.
+/// Returns the effects that a label permits.
 fn allowed(effect: Effect) -> Touched {
     let nothing = Touched::default();
     match effect {
         Effect::Pure | Effect::State => nothing,
-        // Lines of logs tell the time; colour asks for the terminal.
+        // Log lines contain the time; coloured output checks for a terminal.
         Effect::Output => Touched { output: true, time: true, env: true, ..nothing },
         Effect::Clock => Touched { time: true, ..nothing },
         Effect::Random => Touched { chance: true, time: true, ..nothing },
-        // Facts of the process come from the environment and from files of the system.
+        // Information about the process comes from the environment and from files of the system.
         Effect::Env => Touched { env: true, files: true, ..nothing },
         Effect::Fs | Effect::Keep => Touched { files: true, env: true, ..nothing },
         Effect::Human => Touched { input: true, output: true, ..nothing },
-        // A connection to a process has an identity.
+        // A connection to a process has a random id.
         Effect::Process => {
             Touched { processes: true, env: true, files: true, time: true, chance: true, ..nothing }
         }
         Effect::Net => Touched { network: true, time: true, chance: true, env: true, files: true, ..nothing },
-        // A model call reads configuration, waits, has an identity, and tells warnings.
+        // A model call reads configuration, waits, has a random id, and prints warnings.
         Effect::Llm | Effect::Loop => Touched {
             network: true,
             time: true,
@@ -73,14 +73,14 @@ fn parts(t: Touched) -> Vec<&'static str> {
     named.into_iter().filter(|(on, _)| *on).map(|(_, name)| name).collect()
 }
 
-/// The example of a builtin.
+/// Returns the example of a builtin.
 fn example(builtin: &Builtin) -> Option<String> {
     let text = builtin.doc_text();
     let (_, after) = text.split_once("```harn\n")?;
     Some(after.split_once("```")?.0.to_owned())
 }
 
-/// The class that a label is about, without what comes with it.
+/// Returns the main class of a label, without its secondary effects.
 fn claimed(effect: Effect) -> Option<&'static str> {
     Some(match effect {
         Effect::Pure | Effect::State => return None,
@@ -95,7 +95,7 @@ fn claimed(effect: Effect) -> Option<&'static str> {
     })
 }
 
-/// Builtins whose example does not touch what they are labelled with, and why.
+/// Builtins whose example does not have the labelled effect, and the reason.
 const UNTOUCHED: &[(&str, &[&str])] = &[
     (
         "the example sets the clock, to show the same time each time",
@@ -170,7 +170,7 @@ fn labels_claim_no_more_than_examples_touch() {
     let mut untouched = BTreeSet::new();
     for builtin in harn_runtime::tables().into_iter().flatten() {
         let (Some(class), Some(code)) = (claimed(builtin.effect), example(builtin)) else { continue };
-        // A mock answers in place of servers and models, and of nothing else.
+        // A mock only replaces servers and models.
         let mocked = class == "network" && code.contains("mock");
         if !mocked && !parts(touched(&code)).contains(&class) {
             untouched.insert(builtin.name());
@@ -203,7 +203,7 @@ fn examples_touch_what_their_builtins_are_labelled_with() {
     assert!(wrong.is_empty(), "{} labels are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Whether a builtin reaches outside of the program and its output.
+/// Returns whether a builtin has effects outside of the program and its output.
 fn reaches_outside(effect: Effect) -> bool {
     use Effect::{Clock, Env, Fs, Human, Keep, Llm, Loop, Net, Output, Process, Pure, Random, State};
     match effect {
@@ -212,8 +212,8 @@ fn reaches_outside(effect: Effect) -> bool {
     }
 }
 
-/// A system that notes which contents of files, processes and servers are asked for. Facts of files are not noted: the
-/// permission layer itself looks up links.
+/// A system layer that records access to the contents of files, processes and servers. Metadata of files is not
+/// recorded, because the permission layer itself resolves links.
 #[derive(Default)]
 struct Contents {
     memory: Memory,
@@ -275,10 +275,10 @@ impl Layer for Contents {
     }
 }
 
-/// Files of the system with facts of the machine, which the runtime reads for `username`, `hostname` and `shell`.
+/// System files that the runtime reads for `username`, `hostname` and `shell`.
 const FACTS: [&str; 4] = ["/proc/self/status", "/proc/sys/kernel/hostname", "/etc/hostname", "/etc/shells"];
 
-/// An example whose statements of one line continue when they are refused, so that the last one is tried, too.
+/// Returns an example whose single-line statements continue after a permission error, so that all of them are executed.
 fn persistent(code: &str) -> String {
     let mut text = String::new();
     for line in code.lines() {
@@ -297,7 +297,7 @@ fn persistent(code: &str) -> String {
     text
 }
 
-/// What code asks for.
+/// Returns what the code accesses.
 fn asked(code: &str, ceiling: Ceiling) -> Vec<String> {
     let contents = Rc::new(Contents::default());
     let builder = harn_runtime::vm_builder(contents.clone()).global("argv", Value::list(Vec::new()));
@@ -308,7 +308,7 @@ fn asked(code: &str, ceiling: Ceiling) -> Vec<String> {
         load(&vm, &source)
     });
     let Ok(program) = program else { panic!("{code}") };
-    // What loading asks for is the runtime's own.
+    // Access during loading belongs to the runtime.
     let _ = harn_runtime::llm_runtime(&vm);
     contents.asked.take();
     let _ = block_on(program.run(&vm, None, &[]));
@@ -317,7 +317,8 @@ fn asked(code: &str, ceiling: Ceiling) -> Vec<String> {
     asked
 }
 
-/// Below the lowest level no example reaches files, processes or servers, and a builtin whose name is denied is not called.
+/// At the lowest level, no example accesses files, processes or servers, and a builtin with a denied name is not
+/// called.
 #[test]
 fn every_builtin_with_an_effect_asks_for_permission() {
     let (mut wrong, mut permitted) = (Vec::new(), 0);
@@ -346,7 +347,7 @@ fn every_builtin_with_an_effect_asks_for_permission() {
     assert!(permitted > 60, "with permission only {permitted} examples ask for anything");
 }
 
-/// Builtins that ask a human or the host. Their labels name only what they need of the machine.
+/// Builtins that ask a human or the host. Their labels only describe the effects on the machine.
 const ASKS: [&str; 7] = [
     "ask_user",
     "dual_control",
@@ -357,7 +358,7 @@ const ASKS: [&str; 7] = [
     "request_approval",
 ];
 
-/// The section of the threat model about builtins lists each one that reaches outside, in the row of its effect.
+/// The section of the threat model about builtins lists each one with external effects, in the row of its effect.
 #[test]
 fn every_builtin_with_an_effect_is_in_the_threat_model() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/threat-model.md");

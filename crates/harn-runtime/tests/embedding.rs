@@ -1,4 +1,4 @@
-//! Programs in a host: the limits that the host sets, and threads of a runtime that the host has.
+//! Programs embedded in a host: limits that the host sets, and threads of the host's async runtime.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ fn source(text: &str) -> Source {
     Source { name: "main.harn".into(), text: text.into(), dir: "/project".into() }
 }
 
-/// The result of a program, or its error, in one line.
+/// Returns the result of a program, or its error, in one line.
 fn answer(vm: &Rc<Vm>, text: &str) -> String {
     let line = |text: String| text.lines().next().unwrap_or_default().to_owned();
     match load(vm, &source(text)) {
@@ -34,7 +34,8 @@ fn machine() -> Rc<dyn System> {
     Rc::new(memory)
 }
 
-/// Imports are a part of the program, wherever they are; what they do has the limits of the program.
+/// Imports are allowed independently of their location, because they are part of the program; their effects are limited
+/// like the program's.
 #[test]
 fn what_a_program_reads_while_it_runs_has_the_limits_of_the_host() {
     let limited = |level| {
@@ -63,7 +64,7 @@ fn what_a_program_reads_while_it_runs_has_the_limits_of_the_host() {
     assert_eq!(seen, include_str!("embedding/limits.txt"));
 }
 
-/// Twice `i` after a wait.
+/// Returns twice `i` after a delay.
 fn twice(i: i64) -> String {
     let builder: VmBuilder = harn_runtime::vm_builder(Rc::new(Real::new()));
     answer(&builder.global("i", harn_value::Value::int(i)).build(), "sleep(20)\nreturn i * 2")

@@ -1,7 +1,8 @@
-//! Attempts to get out of a policy, in each of its forms: the same attempts everywhere, and the answer to each in
-//! `escapes/expected.txt`, those that are allowed too. Besides the answers, nothing of the outside is read, changed, run or asked.
+//! Attempts to bypass a policy, for each form of policy: the same attempts for all of them. `escapes/expected.txt`
+//! contains the result of each attempt, including those that are allowed. In addition, no attempt may read, change, run
+//! or contact anything outside.
 //!
-//! `HARN_UPDATE_SNAPSHOTS=1` writes the file again: read the differences.
+//! `HARN_UPDATE_SNAPSHOTS=1` rewrites the file; review the differences.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -12,20 +13,20 @@ use harn_system::{Ceiling, Finished, HttpError, HttpRequest, Layer, Level, Memor
 use harn_value::Value;
 use harn_vm::{Effect, Names, Source, VmBuilder, block_on, load};
 
-/// The attempts: one per line, comments and blank lines aside.
+/// The attempts: one per line, except for comments and empty lines.
 const ATTEMPTS: &str = include_str!("escapes/attempts.txt");
 const EXPECTED: &str = include_str!("escapes/expected.txt");
 
-/// What no answer may hold, outside of what a form allows.
+/// A string that must not occur in results, except where a form permits it.
 const SECRET: &str = "TREASURE";
 
 /// A form of a policy.
 struct Form {
     name: &'static str,
-    /// A policy of a loop, or nothing for a limit of the whole program.
+    /// The policy of a loop; `None` for a limit of the whole program.
     policy: Option<&'static str>,
     limit: fn(VmBuilder) -> VmBuilder,
-    /// Whether programs may be run and servers asked: then what they answer is no secret.
+    /// Whether programs may run and servers may be contacted, so that their output is not secret.
     runs: bool,
     asks: bool,
     /// Whether files outside of `/project/in` may be read and changed.
@@ -41,7 +42,7 @@ fn sandbox(builder: VmBuilder) -> VmBuilder {
     builder.limit(Ceiling { level: Level::WorkspaceWrite, roots, ..Ceiling::default() })
 }
 
-/// Without all builtins that reach outside.
+/// Denies all builtins with external effects.
 fn denied(builder: VmBuilder) -> VmBuilder {
     use Effect::{Env, Fs, Keep, Llm, Loop, Net, Process};
     let all = harn_runtime::tables().into_iter().flatten();
@@ -94,14 +95,14 @@ const FORMS: [Form; 7] = [
     Form { name: "deny", policy: None, limit: denied, runs: false, asks: false, outside: false },
 ];
 
-/// What the machine was asked for.
+/// The programs and servers that were requested.
 #[derive(Default)]
 struct Asked {
     programs: RefCell<Vec<String>>,
     servers: RefCell<Vec<String>>,
 }
 
-/// A machine that notes which WebSockets are opened.
+/// A system layer that records WebSocket connections.
 struct Machine {
     memory: Rc<Memory>,
     asked: Rc<Asked>,
@@ -150,7 +151,7 @@ fn world(asked: &Rc<Asked>) -> Memory {
         })
 }
 
-/// Everything in the files of a machine, outside of `/project`.
+/// Returns the content of all files outside of `/project`.
 fn outside(memory: &Memory) -> String {
     let mut text = String::new();
     let mut folders = vec![PathBuf::from("/")];
@@ -170,7 +171,7 @@ fn outside(memory: &Memory) -> String {
     text
 }
 
-/// The answer to an attempt, in one line without what differs from run to run.
+/// Returns the result of an attempt in one line, without data that differs between runs.
 fn answer(form: &Form, attempt: &str) -> String {
     let asked = Rc::new(Asked::default());
     let memory = Rc::new(world(&asked));
@@ -212,7 +213,7 @@ fn answer(form: &Form, attempt: &str) -> String {
     without_ids(cut)
 }
 
-/// The text without ids and times, which differ from run to run.
+/// Removes ids and times, which differ between runs.
 fn without_ids(text: &str) -> String {
     let id = |word: &str| {
         word.len() > 20 && word.bytes().filter(u8::is_ascii_hexdigit).count() * 4 > word.len() * 3

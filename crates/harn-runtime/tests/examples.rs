@@ -1,4 +1,4 @@
-//! The programs of `examples/` run, and say what they should.
+//! The programs of `examples/` run and print the expected output.
 use std::path::{Path, PathBuf};
 
 fn folder() -> PathBuf {

@@ -1,4 +1,4 @@
-//! Every example in the documentation of this crate's builtins runs, and prints what it promises.
+//! Every example in the documentation of this crate's builtins runs and prints the documented output.
 use harn_vm::Builtin;
 
 fn example(entry: &Builtin) -> Option<String> {

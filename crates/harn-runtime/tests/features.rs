@@ -1,5 +1,5 @@
-//! The table provider x feature of `docs/llm/features.md`: one list of programs runs on the strict server of each provider, and the
-//! page holds what came of it. `INSTA_UPDATE=always` writes the page.
+//! The table of features by provider in `docs/llm/features.md`: the same programs run on the strict server of each
+//! provider, and the page contains the results. `INSTA_UPDATE=always` rewrites the page.
 
 use harn_strict_servers::cases::{Case, Reply, Stop};
 use harn_strict_servers::{Bedrock, ENV, Format, Gemini, Ollama, OpenAi, Request, Responses, answer};
@@ -9,7 +9,7 @@ use crate::wire::{http_bytes, serve_with};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/llm/features.md");
 
-/// The least pictures and documents that servers accept as such.
+/// The smallest image and document that servers accept.
 const IMAGE: &str = "iVBORw0KGgo=";
 const DOCUMENT: &str = "JVBERi0xLjQK";
 
@@ -56,13 +56,14 @@ fn hosts() -> Vec<Host> {
     ]
 }
 
-/// A column: a program over `OPTIONS`, the replies that it gets, and how its requests show that the feature was used.
+/// A column: a program with `OPTIONS`, its replies, and a function that checks in the requests whether the feature was
+/// used.
 struct Feature {
     name: &'static str,
     /// Prints `ok` when the program received what the server sent.
     program: &'static str,
     replies: Vec<Reply>,
-    /// Options that ask for reasoning are added.
+    /// Whether to add options that request reasoning.
     thinks: bool,
     cell: fn(&[Request], &dyn Format) -> &'static str,
 }
@@ -80,7 +81,7 @@ fn sent(requests: &[Request], n: usize) -> String {
     requests.get(n).map(|request| request.body.to_string()).unwrap_or_default()
 }
 
-/// Whether a request asks for a stream.
+/// Returns whether a request asks for a stream.
 fn is_streamed(request: &Request) -> bool {
     let of_target = [":streamGenerateContent", "/converse-stream"];
     request.body["stream"] == json!(true) || has_any(request.target(), &of_target)
@@ -103,7 +104,7 @@ let r = agent_loop("Add.", nil, {...OPTIONS, tools: add})
 "#;
 
 fn features() -> Vec<Feature> {
-    // Tools are native when they are in the field of the format, not in the prompt.
+    // Tools are native if they are in the field of the format instead of the prompt.
     let tools: fn(&[Request], &dyn Format) -> &'static str = |requests, _| {
         let native = requests[0].body.get("tools").or_else(|| requests[0].body.get("toolConfig"));
         if native.is_some() { "yes" } else { "as text" }
@@ -230,7 +231,7 @@ if r.input_tokens == 900 && r.output_tokens == 20 { println(if r.cache_read_toke
     ]
 }
 
-/// The reply of a provider to a request: a stream where one is asked for.
+/// Returns the reply of a provider to a request: a stream if the request asks for one.
 pub(crate) fn reply(format: &dyn Format, request: &Request, reply: &Reply, thinks: bool) -> Vec<u8> {
     let name = if request.body.to_string().contains("json_response") { "json" } else { "feature" };
     let case = Case { name, options: json!({}), thinks, reply: reply.clone() };
@@ -243,7 +244,7 @@ pub(crate) fn reply(format: &dyn Format, request: &Request, reply: &Reply, think
     }
 }
 
-/// One cell: the feature's word, or `no` where Harn refuses the call before it is sent.
+/// Returns one cell: the value of the feature, or `no` if Harn rejects the call before sending it.
 fn cell(host: &Host, feature: &Feature, wrong: &mut Vec<String>) -> String {
     let what = format!("{}, {}", host.name, feature.name);
     let (test, replies, thinks) = (what.clone(), feature.replies.clone(), feature.thinks);
@@ -266,7 +267,7 @@ fn cell(host: &Host, feature: &Feature, wrong: &mut Vec<String>) -> String {
     let run = crate::common::run_with("test.harn", &program, std::path::Path::new("/"), &keys(), None);
     let requests: Vec<Request> = requests.try_iter().collect();
     if let Some(error) = &run.error {
-        // A call that cannot be made is refused before it is sent.
+        // An unsupported call must be rejected before it is sent.
         if !requests.is_empty() {
             wrong.push(format!("{what}: {error}"));
         }
@@ -306,7 +307,7 @@ fn table() -> String {
     out
 }
 
-/// A provider without a row would be a promise without a test.
+/// Every provider must have a row, because features of other providers are untested.
 #[test]
 fn every_provider_has_a_row() {
     let program = "println(join(llm_providers(), \" \"))";

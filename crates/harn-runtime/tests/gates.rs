@@ -1,5 +1,5 @@
-//! Whatever changes the arguments of a call (defaults, hooks, approvals, command policies), the tool receives only what the gates
-//! of the loop have decided about in that form; and no list of paths lets a call follow a link out of its patterns.
+//! When the arguments of a call are changed (by defaults, hooks, approvals or command policies), the tool only receives
+//! arguments that the gates of the loop have accepted in their final form. Path patterns cannot be bypassed by links.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,7 +9,7 @@ use harn_system::{Memory, System};
 use harn_value::Value;
 use harn_vm::{Source, block_on, load};
 
-/// A small source of chance that is the same each time.
+/// A small deterministic random number generator.
 struct Chance(u64);
 
 impl Chance {
@@ -24,13 +24,13 @@ impl Chance {
         self.below(2) == 0
     }
 
-    /// Numbers below 6, of which about a third are missing.
+    /// Returns random numbers below 6; about a third are missing.
     fn some(&mut self) -> Vec<u64> {
         (0..6).filter(|_| self.below(3) > 0).collect()
     }
 }
 
-/// Runs a program in a machine and returns what it printed.
+/// Runs a program and returns its output.
 fn run(memory: &Rc<Memory>, code: &str) -> String {
     let vm = harn_runtime::vm_builder(memory.clone()).global("argv", Value::list(Vec::new())).build();
     let source = Source { name: "main.harn".into(), text: code.into(), dir: "/project".into() };
@@ -45,7 +45,7 @@ fn run(memory: &Rc<Memory>, code: &str) -> String {
     memory.output()
 }
 
-/// The gates of a call. Each list holds the numbers that pass.
+/// The gates of a call. Each list contains the numbers that pass.
 #[derive(Debug)]
 struct Gates {
     outer: Option<Vec<u64>>,
@@ -54,11 +54,11 @@ struct Gates {
     constrained: Option<Vec<u64>>,
     /// The numbers that need approval.
     asked: Option<Vec<u64>>,
-    /// The number that the host puts in place.
+    /// The number by which the host replaces the argument.
     host: Option<u64>,
-    /// What the hook makes of a number.
+    /// The results of the hook, by number.
     hook: Option<Vec<u64>>,
-    /// What the command policy makes of a number, and which it blocks.
+    /// The results of the command policy by number, and the numbers that it blocks.
     pre: Option<(Vec<u64>, Vec<u64>)>,
     default: u64,
     call: &'static str,
@@ -83,7 +83,7 @@ impl Gates {
         }
     }
 
-    /// The program: it prints what each gate has seen, what the host was asked about, and what ran.
+    /// Returns the program: it prints what each gate has received, the host's questions, and the executed calls.
     fn program(&self) -> String {
         let mut options = vec!["provider: \"mock\"".to_owned(), "tools: tools".to_owned()];
         options.extend(["tool_format: \"native\"", "max_iterations: 2"].map(str::to_owned));
@@ -205,7 +205,7 @@ fn nothing_runs_that_the_gates_did_not_see_in_that_form() {
     );
 }
 
-/// A machine with links inside of `/project/safe`, and from other places into it.
+/// Creates files with links inside of `/project/safe`, and from other places into it.
 fn linked() -> Memory {
     Memory::new()
         .with_cwd("/project")
@@ -222,7 +222,7 @@ fn linked() -> Memory {
         .with_link("safe/door", "/project/far")
 }
 
-/// Every file and link of a machine that is not below `/project/safe`, with its content.
+/// Returns every file and link outside of `/project/safe`, with its content.
 fn elsewhere(memory: &Memory) -> String {
     let mut text = String::new();
     let mut places = vec!["/".to_owned()];

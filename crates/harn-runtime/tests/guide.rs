@@ -1,4 +1,4 @@
-//! Every program of the pages about prompts prints the output that the page shows after it.
+//! Every program in the documentation of prompts prints the output that the page shows after it.
 const GUIDE: &str = concat!(
     include_str!("../../../docs/prompt-assembly.md"),
     include_str!("../../../docs/prompt-fragments.md"),

@@ -22,7 +22,7 @@ println(json_stringify({
 }))
 "####;
 
-/// The reply of a server, as it goes over the wire.
+/// Returns the reply of a server in the wire format.
 fn reply(
     format: &dyn Format,
     text: &str,
@@ -54,9 +54,9 @@ fn reply(
     }
 }
 
-/// Runs the program on a server; nothing when its model takes no tools by the wire.
+/// Runs the program with a server; `None` if its model does not support native tools.
 fn run(format: &dyn Format, native: bool, history: &str, with_tools: bool) -> Option<(Json, Vec<Seen>)> {
-    // Without tools Ollama is asked for a completion, in another form.
+    // Without tools, Ollama receives a completion request, which has another format.
     let with_tools = with_tools || format.options()["provider"] == "ollama";
     let what = format!("{}, native {native}, history {history}, tools {with_tools}", format.name());
     let replies = vec![

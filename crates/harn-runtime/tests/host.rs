@@ -1,4 +1,4 @@
-//! A host that answers loops and says things to them while they run.
+//! A host that answers loops and sends messages to them while they run.
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
@@ -14,11 +14,11 @@ use crate::common::{Run, run_in};
 type Reply = Result<Json, String>;
 type Told = Rc<RefCell<Vec<(String, Json)>>>;
 
-/// A host made of closures.
+/// A host that is implemented by closures.
 struct Host<A, N> {
-    /// Answers a request; nothing when it is unknown.
+    /// Answers a request; `None` if it is unknown.
     answer: A,
-    /// Hears a notification.
+    /// Receives a notification.
     hear: N,
     inbox: Rc<HostInbox>,
     told: Told,
@@ -52,7 +52,7 @@ where
     }
 }
 
-/// Runs a program with a host; gives what it printed and what the host was told.
+/// Runs a program with a host; returns its output and the messages to the host.
 fn hosted(
     text: &str,
     answer: impl Fn(&HostInbox, &str, Json) -> Option<Reply> + 'static,
@@ -123,7 +123,7 @@ fn a_message_instead_of_a_nudge() {
             && params["type"] == "agent_message_chunk"
             && params["text"] == "thinking"
         {
-            // For another loop: it stays where it is.
+            // For another loop, so it remains queued.
             inbox.tell("session/input", &json!({"content": "other", "session_id": "t"})).unwrap();
             inbox.tell("session/input", &json!({"content": "go on", "session_id": "s"})).unwrap();
         }
@@ -145,7 +145,7 @@ fn f162_a_host_wakes_a_daemon() {
         if method == "agent/idle" {
             match params["iteration"].as_i64() {
                 Some(1) => inbox.tell("agent/resume", &json!({})).unwrap(),
-                // While nothing runs, it does not matter how it is to be delivered.
+                // While the loop is idle, the delivery mode is irrelevant.
                 _ => inbox
                     .tell("agent/user_message", &json!({"content": "hello", "mode": "wait_for_completion"}))
                     .unwrap(),

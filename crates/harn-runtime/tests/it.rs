@@ -1,4 +1,5 @@
-//! The integration tests of harn-runtime, one module a file. They are one program: each further one would be linked anew.
+//! The integration tests of harn-runtime, one module per file. They are one program, because each further one would be
+//! linked separately.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

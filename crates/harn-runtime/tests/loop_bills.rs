@@ -1,4 +1,5 @@
-//! The bill of programs with loops, sub-agents and calls at once, against what their server reported.
+//! Compares the costs of programs with loops, sub-agents and concurrent calls with the usage that their server
+//! reported.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +11,8 @@ use proptest::prelude::*;
 use crate::features::{keys, reply};
 use crate::wire::{Seen, http, serve_with};
 
-/// The formats, with USD per million tokens of input, of input read from the cache and written to it, and of output.
+/// Returns a format, with USD per million tokens of input, of input read from the cache and written to it, and of
+/// output.
 fn format(at: usize) -> (Box<dyn Format>, [f64; 4]) {
     match at {
         0 => (Box::new(Anthropic { model: "claude-sonnet-4-20250514" }), [3.0, 0.3, 3.75, 15.0]),
@@ -47,7 +49,7 @@ tool ask(a: int, b: int) -> string {
 }
 "#;
 
-/// What the server reported: tokens of input and output, USD, and the USD of its dearest reply.
+/// The usage that the server reported: tokens of input and output, USD, and the USD of its most expensive reply.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bill {
     input: i64,
@@ -56,8 +58,8 @@ struct Bill {
     dearest: f64,
 }
 
-/// What a server reports of a request: at most a token for each byte that it received, and a reply of 1,000 tokens, which every
-/// program asks for.
+/// Limits the reported usage of a request: at most one token for each byte received, and a reply of 1,000 tokens, which
+/// every program requests.
 fn within(request: &Request, [input, output, read, write]: [i64; 4], reasoning: i64) -> ([i64; 4], i64) {
     let bytes = i64::try_from(request.body.to_string().len()).unwrap();
     let counted = input.min(bytes);
@@ -66,9 +68,9 @@ fn within(request: &Request, [input, output, read, write]: [i64; 4], reasoning: 
     ([counted, output, part(read), part(write)], reasoning.min(output))
 }
 
-/// Runs steps on a server that reports the next of `usages` with each reply, `within` the request or not, calls the tool where
-/// there is one that was not called, and is overloaded before every fifth reply. Returns the totals of the program, what it
-/// printed last, and the bill.
+/// Runs steps on a server that reports the next of `usages` with each reply (limited by `within` or not), calls a tool
+/// that was not called yet, and is overloaded before every fifth reply. Returns the totals of the program, its last
+/// output, and the bill.
 fn run(
     at: usize,
     steps: &[usize],
@@ -92,7 +94,7 @@ fn run(
         }
         let (format, _) = format(at);
         if at == 3 {
-            // The format has no field for what is written to the cache.
+            // The format has no field for tokens written to the cache.
             usage = [usage[0] - usage[3], usage[1], usage[2], 0];
         }
         let text = request.body.to_string();
@@ -153,7 +155,7 @@ proptest! {
         prop_assert!((cost["total_cost"].as_f64().unwrap() - bill.usd).abs() < 1e-9, "{} {:?}", cost, bill);
     }
 
-    /// Calls at once pass a limit no further than calls one after the other: by the call that reaches it.
+    /// Concurrent calls exceed a limit by no more than sequential calls: by the call that reaches it.
     #[test]
     fn a_program_passes_its_limit_by_one_call_at_most(
         at in 0..5usize,
@@ -170,8 +172,8 @@ proptest! {
         prop_assert!(failed.is_null() || failed == "budget_exceeded", "{}", out);
     }
 
-    /// This server reports far more input than there are bytes in the prompt, as a gateway does that adds its own. Calls at
-    /// once are too expensive before any of them is known to be: those in flight pass the limit, later ones do not.
+    /// This server reports far more input than the prompt has bytes, like a gateway that extends the prompt. Concurrent
+    /// calls exceed the limit before any usage is known: calls in flight exceed it, later ones do not.
     #[test]
     fn a_limit_holds_against_a_server_that_adds_to_the_prompt(
         at in 0..5usize,

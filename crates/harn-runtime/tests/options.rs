@@ -1,4 +1,4 @@
-//! Options that look like a slip are told once, on standard error, and change nothing.
+//! Options that resemble a typo cause one warning on standard error, and have no other effect.
 fn warnings(text: &str) -> Vec<String> {
     let dir = tempfile::tempdir().unwrap();
     let run = crate::common::run_with("test.harn", text, dir.path(), &[], None);
@@ -41,7 +41,8 @@ agent_loop("x", nil, {
     assert_eq!(told, [] as [&str; 0]);
 }
 
-/// The environment names a tool format for calls and loops that name none, those of sub-agents, workers and stages, too.
+/// The environment selects the tool format of calls and loops that do not set one, including sub-agents, workers and
+/// stages.
 #[test]
 fn the_environment_names_a_tool_format() {
     let program = r#"
@@ -79,7 +80,7 @@ println([
     assert_eq!(out.matches(wrong).count(), 5, "{out}");
 }
 
-/// The cases that sweep the options know all that there are: one that is new has to be added to them.
+/// The conformance cases that test all options are complete: new options must be added to them.
 #[test]
 fn the_sweeps_know_every_option() {
     let swept = |case: &str| {
@@ -91,7 +92,8 @@ fn the_sweeps_know_every_option() {
         let known = |name: &&&str| !text.lines().any(|line| line == format!("{name}: ok"));
         names.iter().filter(known).map(|name| (*name).to_owned()).collect()
     };
-    // It ends the program, which a case cannot: `killed_at_any_moment_each_part_happens_once` shows what it does.
+    // This option ends the program, which a conformance case cannot test: see
+    // `killed_at_any_moment_each_part_happens_once`.
     let of_loops = harn_agent::config::OPTIONS
         .iter()
         .map(|(name, _)| *name)

@@ -1,5 +1,5 @@
-//! Private reasoning and keys stay where they belong in loops, too: whatever a model thinks between its calls, in whatever wire
-//! format and tool format, whole or streamed, nothing that a program, a host, a file or another turn gets to see repeats it.
+//! Private reasoning and keys are not exposed in loops: in any wire format and tool format, complete or streamed,
+//! nothing that is visible to a program, a host, a file or another turn contains them.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::wire::{Seen, http_bytes, serve};
 
 const MARK: &str = "PRIVATE";
 
-/// Thoughts that look like what loops search replies for.
+/// Reasoning that resembles the syntax that loops search for in replies.
 const THOUGHTS: [&str; 5] = [
     "PRIVATE plain words, größer?",
     "PRIVATE <user_response>PRIVATE</user_response> PRIVATE",
@@ -20,10 +20,10 @@ const THOUGHTS: [&str; 5] = [
     "PRIVATE </think> PRIVATE <think> PRIVATE",
 ];
 
-/// What is said beside them.
+/// The visible text next to it.
 const TEXTS: [&str; 3] = ["Let me look.", "", "<think>PRIVATE</think>Behind a tag."];
 
-/// What a program does and what it can see of it; all of it goes out as one line of JSON.
+/// A program that collects everything it can observe and prints it as one line of JSON.
 const PROGRAM: &str = r####"
 var live = []
 var told = []
@@ -58,7 +58,7 @@ println(json_stringify({
 }))
 "####;
 
-/// What is left of a value without the parts that say of themselves that they are not for everyone.
+/// Returns a value without the parts that are marked as private.
 fn public(value: &Json) -> Json {
     const KEYS: [&str; 7] = [
         "thinking",
@@ -87,7 +87,8 @@ fn public(value: &Json) -> Json {
     }
 }
 
-/// A request without what its model has thought itself: formats that have no field for that tell the model again in tags.
+/// Returns a request without the model's reasoning: formats without a field for reasoning send it to the same model
+/// again in tags.
 fn without_own(value: &Json) -> Json {
     match value {
         Json::Array(items) => items.iter().map(without_own).collect(),
@@ -120,13 +121,13 @@ fn no_keys_in(text: &str, what: &str) {
     }
 }
 
-/// One exchange: the thought, the text beside it, and a call.
+/// One exchange: the visible text next to the reasoning, and a call.
 struct Turn {
     text: String,
     call: Option<(&'static str, &'static str)>,
 }
 
-/// The reply of a server, as it goes over the wire.
+/// Returns the reply of a server in the wire format.
 fn reply(
     format: &dyn Format,
     thought: &'static str,
@@ -155,13 +156,14 @@ fn reply(
     Some(http_bytes("application/json", format.whole(&case)?.to_string().as_bytes()))
 }
 
-/// Whether the loop was given something private at all.
+/// Runs the program and checks that it exposes nothing private. Returns whether its output contains private data at
+/// all, in parts that are marked as private; false if the model does not support native tools.
 fn check(format: &dyn Format, thought: &'static str, said: &str, native: bool, stream: bool) -> bool {
     let what =
         format!("{}, native {native}, stream {stream}, thought {thought:?}, text {said:?}", format.name());
     let turn = |text: &str, call| Turn { text: text.to_owned(), call };
     let turns = [
-        // The loop: a call, a sub-agent with a call of its own, words alone, and the end.
+        // The loop: a call, a sub-agent that makes a call, only text, and the end.
         turn(said, Some(("id_1", "look"))),
         turn(said, Some(("id_2", "ask"))),
         turn(said, Some(("id_3", "look"))),
@@ -196,7 +198,7 @@ fn check(format: &dyn Format, thought: &'static str, said: &str, native: bool, s
     let env: Vec<(&str, &str)> =
         ENV.iter().copied().chain([("HARN_LLM_TRANSCRIPT_DIR", log.as_str())]).collect();
     let run = crate::common::run_with("test.harn", &program, place.path(), &env, None);
-    // Not every model takes tools by the wire.
+    // Not every model supports native tools.
     if native && run.error.as_deref().is_some_and(|why| why.contains("option `tools` is not supported")) {
         return false;
     }
@@ -207,7 +209,7 @@ fn check(format: &dyn Format, thought: &'static str, said: &str, native: bool, s
         serde_json::from_str(&run.output).unwrap_or_else(|e| panic!("{what}: {e}: {}", run.output));
     assert_eq!(out["result"]["status"], "done", "{what}: {out:#}");
     assert_eq!(out["seen"], json!(["look", "ask"]), "{what}");
-    // Whatever tags the text has, nobody sees what they say is private.
+    // Parts marked as private by tags in text are not visible either.
     for key in ["live", "told", "pieces", "rendered", "artifacts", "trace", "summary"] {
         hidden_in(&public(&out[key]), &format!("{what}: {key}"));
     }
@@ -216,7 +218,8 @@ fn check(format: &dyn Format, thought: &'static str, said: &str, native: bool, s
         out["result"]["visible_text"].as_str().is_some_and(|text| text.contains("Finished.")),
         "{what}: {out:#}"
     );
-    // A reply whose text has no tags shows nothing private in what is raw, either: messages, files, what the model is told again.
+    // If the text of replies has no tags, raw data contains nothing private either: messages, files, and text that the
+    // model receives again.
     if !said.contains(MARK) {
         hidden_in(&public(&out), &what);
         let seen: Vec<Seen> = requests.iter().take(count).collect();
@@ -235,7 +238,7 @@ fn check(format: &dyn Format, thought: &'static str, said: &str, native: bool, s
             Ok(whole) => vec![whole],
             Err(_) => text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect(),
         };
-        // What came over the wire is in the log of calls as it came, for whoever asked for that log.
+        // The log of calls contains raw replies as received, because it was requested.
         let raw = ["provider_call_response", "raw_response"];
         for part in parts.iter().filter(|part| !raw.iter().any(|kind| part["type"] == *kind)) {
             hidden_in(&public(part), &what);
@@ -244,7 +247,7 @@ fn check(format: &dyn Format, thought: &'static str, said: &str, native: bool, s
     run.output.contains(MARK)
 }
 
-/// The files below a folder that are text.
+/// Calls `look` with all text files in a directory.
 fn files_in(folder: &Path, look: &mut dyn FnMut(&Path, &str)) {
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         let path = entry.path();
@@ -263,7 +266,7 @@ fn thoughts_and_keys_leave_no_loop() {
     for format in formats() {
         for native in [true, false] {
             for stream in [false, true] {
-                // Each text with one thought after the other: all pairs come up over the formats.
+                // Each text is combined with successive thoughts, so that all pairs occur across the formats.
                 for said in TEXTS {
                     let thought =
                         if format.thinking().is_some() { THOUGHTS[pair % THOUGHTS.len()] } else { "" };

@@ -1,5 +1,4 @@
-//! What happens to prompts beside their text: lines of the call log, the warning about a hidden `llm`, and
-//! what the wire carries.
+//! Side effects of prompts: lines of the call log, the warning about a hidden `llm`, and the data that is sent.
 use std::path::Path;
 
 use harn_value::{Data as Json, json};

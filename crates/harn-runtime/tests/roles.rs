@@ -1,10 +1,11 @@
-//! The role runtime: what goes to models on each wire format, and what is kept.
+//! The role runtime: requests to models in each wire format, and stored data.
 
 use harn_value::{Data as Json, json};
 
 use crate::wire::{anthropic, http, openai_call, openai_text, serve};
 
-/// A runtime with one specialist whose provider is at `url`; prints the prompt, then the text of the run.
+/// Returns a program with a runtime of one specialist whose provider is at `url`; it prints the prompt, then the text
+/// of the run.
 fn program(provider: &str, model: &str, url: &str, more: &str) -> String {
     format!(
         r#"
@@ -25,7 +26,7 @@ for question in ["2 + 3?", "And?"] {{
     )
 }
 
-/// Runs it; gives the prompt and what was said.
+/// Runs a program; returns the prompt and the answer.
 fn run(text: &str, env: &[(&str, &str)]) -> (Json, String) {
     let printed = crate::common::output(text, env);
     let (prompt, said) = printed.split_once('\n').unwrap();
@@ -103,7 +104,7 @@ fn a_spec_names_the_variable_of_the_key_and_the_region() {
     assert!(headers.contains("/eu-west-3/bedrock/"), "{headers}");
 }
 
-/// Programs that keep things in a file, which a system in memory has no room for.
+/// Programs that store data in a file, which is not possible with a system layer in memory.
 #[test]
 fn what_is_kept_is_found_again() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kept");

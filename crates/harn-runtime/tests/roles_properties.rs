@@ -1,11 +1,12 @@
-//! Properties of role runtimes: runs of made-up specs and scripts, cancelled ones, and tenants that share their stores.
+//! Properties of role runtimes: runs with random specs and scripts, cancelled runs, and tenants that share their
+//! stores.
 
 use std::collections::BTreeSet;
 
 use harn_agent::roles::order;
 use harn_value::{Data as Json, json};
 
-/// A small source of chance that is the same each time.
+/// A small deterministic random number generator.
 struct Chance(u64);
 
 impl Chance {
@@ -34,7 +35,7 @@ let rt = create_runtime(define_runtime({tenant: define_tenant("t", "v"), agents:
 })
 "#;
 
-/// A made-up script for an agent.
+/// Returns a random script for an agent.
 fn script(chance: &mut Chance, depth: u32) -> Json {
     let calls: Vec<Json> = (0..chance.below(4)).map(|_| call(chance, depth)).collect();
     json!({"script": calls})
@@ -128,7 +129,7 @@ println(rt.program_for("c", "x", {thread_id: "t"}).conversation.history.count() 
     assert_eq!(crate::common::output(&text, &[]), "true true\n0\n0\n");
 }
 
-/// Made-up agents: roles, routes, tools, approvals.
+/// Returns random agents: roles, routes, tools, approvals.
 fn spec(chance: &mut Chance) -> Json {
     const RULES: [&str; 3] = ["never", "always", "default"];
     let count = usize::try_from(chance.below(4)).unwrap() + 1;
@@ -185,7 +186,7 @@ for [made, prompts] in json_parse(RUNS) {
 }
 "#;
 
-/// Everybody is to store a plan, and then to carry it out.
+/// Returns a script in which every agent stores a plan, and then executes it.
 fn plan_for_all() -> String {
     let inner = [
         json!({"tool": "storePlan", "args": {"specName": "P", "planId": "p2", "body": {"actions": [{"kind": "a"}]}}}),
@@ -290,7 +291,7 @@ fn tenants_that_share_their_stores_never_see_each_other() {
         .map(|n| {
             let tenant = pick(&mut chance, &["one", "one/two"]);
             let kind = pick(&mut chance, &["say", "recall", "store", "plan", "refer", "resolve"]);
-            // Names that would meet if keys were put together without care.
+            // Names that would collide if keys were concatenated without escaping.
             json!({"tenant": tenant, "kind": kind, "text": format!("{tenant}:{n}"),
                    "thread": pick(&mut chance, &["t", "two/t"]), "id": pick(&mut chance, &["p", "two/p"]),
                    "n": chance.below(3)})
@@ -300,7 +301,7 @@ fn tenants_that_share_their_stores_never_see_each_other() {
     let printed = crate::common::output(&text, &[]);
     let seen: Vec<Json> = printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(seen.len(), ops.len());
-    // What each tenant should find, from its own doings alone.
+    // The expected data of each tenant depends only on its own operations.
     let mut found = 0;
     for (at, (op, seen)) in ops.iter().zip(&seen).enumerate() {
         let mut own = ops[..at].iter().filter(|o| o["tenant"] == op["tenant"]);

@@ -1,4 +1,5 @@
-//! What an agent loop holds while it waits for its reply, counted where memory is asked for: the same on every machine.
+//! The memory of an agent loop while it waits for its reply, measured by counting allocations, so that the result is
+//! the same on every machine.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,10 +7,10 @@ use std::path::Path;
 
 use crate::common::run_with;
 
-/// Loops that wait at once.
+/// Number of concurrently waiting loops.
 const LOOPS: usize = 60;
 
-/// Reads a request and gives how long its body is.
+/// Reads a request and returns the length of its body.
 fn request(stream: &mut TcpStream) -> usize {
     let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
     loop {
@@ -27,13 +28,13 @@ fn request(stream: &mut TcpStream) -> usize {
     }
 }
 
-/// Runs loops that all wait at the same time; gives the most bytes that were held, and the size of a request.
+/// Runs loops that all wait at the same time; returns the peak number of allocated bytes, and the size of a request.
 fn held(loops: usize, statements: &str, options: &str) -> (u64, usize) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let server = std::thread::spawn(move || {
         let mut size = 0;
-        // Nobody is answered before all have asked.
+        // The server does not reply before it has received all requests.
         let mut waiting: Vec<TcpStream> = (0..loops)
             .map(|_| {
                 let mut stream = listener.accept().unwrap().0;
@@ -61,7 +62,7 @@ println(done.all({{ n -> n == 1 }}))"#
     (memory.bytes_max, server.join().unwrap())
 }
 
-/// The bytes that each further loop holds, and the size of its request.
+/// Returns the bytes that each additional loop allocates, and the size of its request.
 fn each(statements: &str, options: &str) -> (u64, u64) {
     let (one, size) = held(1, statements, options);
     let many = held(LOOPS + 1, statements, options).0;

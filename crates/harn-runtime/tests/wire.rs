@@ -1,4 +1,4 @@
-//! `llm_call` and `agent_loop` of a script, against loopback servers that speak the real wire formats.
+//! `llm_call` and `agent_loop` of a script, with loopback servers that use the real wire formats.
 use std::io::{BufReader, Read, Write};
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 use harn_strict_servers::{Request, answer};
 use harn_value::{Data as Json, json};
 
-/// A request as it arrived: path, headers in lower case, body.
+/// A request as received: path, headers in lower case, body.
 pub(crate) struct Seen {
     pub(crate) path: String,
     pub(crate) headers: String,
@@ -20,14 +20,14 @@ impl From<Request> for Seen {
     }
 }
 
-/// Answers one connection per prepared reply, and hands the requests on.
+/// Answers one connection per prepared reply, and forwards the requests.
 pub(crate) fn serve<T: AsRef<[u8]> + Send + 'static>(replies: Vec<T>) -> (String, Receiver<Seen>) {
     let test = std::thread::current().name().unwrap_or_default().to_owned();
     let mut left = replies.into_iter();
     serve_with(left.len(), move |request| answer(&test, request, left.next().unwrap().as_ref()))
 }
 
-/// Answers so many connections, and hands the requests on.
+/// Answers `count` connections, and forwards the requests.
 pub(crate) fn serve_with<Kept: From<Request> + Send + 'static>(
     count: usize,
     mut reply: impl FnMut(&Request) -> Vec<u8> + Send + 'static,
@@ -40,7 +40,7 @@ pub(crate) fn serve_with<Kept: From<Request> + Send + 'static>(
             let Ok((mut stream, _)) = listener.accept() else { return };
             let request = Request::read(BufReader::new(&stream)).unwrap();
             let bytes = reply(&request);
-            // Before the reply: the program may end as soon as it has it.
+            // Sent before the reply, because the program may end as soon as it receives the reply.
             let is_heard = give.send(request.into()).is_ok();
             stream.write_all(&bytes).unwrap();
             if !is_heard {
@@ -135,7 +135,7 @@ pub(crate) fn anthropic(blocks: &[Json], stop: &str) -> String {
     http("200 OK", "text/event-stream", "", &sse(&events))
 }
 
-/// A providers file that sends a provider's calls to a loopback server.
+/// Creates a providers file that sends a provider's calls to a loopback server.
 fn provider_at(provider: &str, url: &str) -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), format!("[providers.{provider}]\nbase_url = \"{url}\"\n")).unwrap();
@@ -186,7 +186,7 @@ println(prompt_explain({...o, _system_fragments: fragments}).system)
     let one = requests.recv().unwrap().body;
     assert_eq!(one["tools"][0]["function"]["name"], "add");
     assert!(!one.to_string().contains("\"guidance\""), "{one}");
-    // What is on the wire is what `prompt_explain` shows, to the byte.
+    // The request contains exactly the prompt that `prompt_explain` shows.
     assert_eq!(one["messages"][0]["content"], system.strip_suffix('\n').unwrap());
     let two = requests.recv().unwrap().body;
     let messages = two["messages"].as_array().unwrap();
@@ -311,12 +311,12 @@ fn a_stream_that_nobody_reads_any_more_is_hung_up() {
             let part = sse(&[("", delta(json!({"content": "one"}), None))]);
             stream.write_all(format!("{head}{part}").as_bytes()).unwrap();
             stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
-            // The end of the stream, or a reset: either way the client has gone.
+            // The end of the stream, or a reset: in both cases, the client has disconnected.
             match stream.read(&mut [0; 16]) {
                 Ok(n) => assert_eq!(n, 0),
                 Err(e) => assert_eq!(e.kind(), std::io::ErrorKind::ConnectionReset, "still connected"),
             }
-            // Only then is the next call answered, so it was not the program's end that hung up.
+            // The next call is answered only then, so the connection was not closed by the end of the program.
             let (mut stream, _) = listener.accept().unwrap();
             Request::read(BufReader::new(&stream)).unwrap();
             stream.write_all(openai_text("next").as_bytes()).unwrap();
@@ -337,7 +337,7 @@ println(llm_call_safe("x", nil, {provider: "openai"}).error.category)
 "#;
     assert_eq!(crate::common::output(text, &[]), "true\nauth\n");
 }
-/// The system text of a request in either wire format.
+/// Returns the system prompt of a request in either wire format.
 fn system_of(body: &Json) -> String {
     let text = |blocks: &Json| match blocks {
         Json::String(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! Runs programs in a machine with everything, in a scratch folder and with a chosen environment.
+//! Runs programs in a VM with all components, in a temporary directory and with a given environment.
 #![allow(dead_code, clippy::unwrap_used, reason = "each test file uses its part, and may panic")]
 
 use std::collections::BTreeMap;
@@ -30,22 +30,22 @@ impl Layer for TestSystem {
     }
 }
 
-/// How a program ended.
+/// The outcome of a program.
 pub(crate) struct Run {
     /// Its standard output.
     pub(crate) output: String,
-    /// What it wrote to standard error.
+    /// Its standard error.
     pub(crate) errors: String,
     /// The message of the error that ended it.
     pub(crate) error: Option<String>,
 }
 
-/// Runs `text` as the file `name` of the folder `dir`, with these environment variables only.
+/// Runs `text` as the file `name` in the directory `dir`, with only these environment variables.
 pub(crate) fn run_with(name: &str, text: &str, dir: &Path, env: &[(&str, &str)], mock: Option<&Path>) -> Run {
     run_in(name, text, dir, env, mock, |_| ())
 }
 
-/// As [`run_with`], with something done to the machine before it runs.
+/// Like [`run_with`], and calls a function with the VM before the program runs.
 pub(crate) fn run_in(
     name: &str,
     text: &str,
@@ -59,7 +59,7 @@ pub(crate) fn run_in(
     let mut env: BTreeMap<String, String> =
         env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     if dir == Path::new("/") {
-        // A program without a place keeps its state where it is thrown away.
+        // A program without a directory stores its state in the temporary directory.
         let state = scratch.path().join("state").display().to_string();
         env.insert("HARN_STATE_DIR".to_owned(), state.clone());
         env.insert("HARN_RUN_DIR".to_owned(), state);
@@ -91,12 +91,12 @@ pub(crate) fn run_in(
     Run { output: capture.output(), errors: capture.errors(), error }
 }
 
-/// Runs a program that makes no call over the network.
+/// Runs a program without network calls.
 pub(crate) fn run(text: &str) -> Run {
     run_with("test.harn", text, Path::new("/"), &[("HARN_LLM_CALLS_DISABLED", "1")], None)
 }
 
-/// The output of a program that must not fail.
+/// Returns the output of a program that must succeed.
 pub(crate) fn output(text: &str, env: &[(&str, &str)]) -> String {
     let run = run_with("test.harn", text, Path::new("/"), env, None);
     assert_eq!(run.error, None, "{}{}", run.output, run.errors);
