@@ -16,7 +16,7 @@ FAST      = $(strip $(RUSTFLAGS) $(NAMES) $(shell rustc $(DISPATCH) --print targ
 
 .DEFAULT_GOAL := help
 .PHONY: help rustflags build dist run test test-every-case test-fast test-real-server python conformance kill kill-agents flips workers postgres replays check check-changed check-parts tools \
-        fmt harn-fmt lint lint-no-rust-prompt-prose rustdoc docs book bench bench-limit bench-picture bench-agents bench-runs bench-queues bench-sessions bench-frameworks soak bench-quick watchdog fuzz asan snap clean \
+        fmt harn-fmt lint words lint-no-rust-prompt-prose rustdoc docs book bench bench-limit bench-picture bench-agents bench-runs bench-queues bench-sessions bench-frameworks soak bench-quick watchdog fuzz asan snap clean \
         lsp-test acp-test wire-types tree-sitter models
 
 help: ## list these targets
@@ -133,6 +133,9 @@ harn-fmt: ## format the Harn code of the repository
 
 lint: ## run clippy and the check of prose in Rust code
 	@.ci/check prose clippy
+
+words: ## count idioms that should be standard terms, in docs, comments and messages
+	$(CARGO) test --workspace --quiet --test it -- words:: --nocapture
 
 lint-no-rust-prompt-prose: ## fail if Rust code contains prose for a model
 	@.ci/lint-prompt-prose

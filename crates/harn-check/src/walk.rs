@@ -1,7 +1,7 @@
 //! The walk over one file: maintains the scopes and passes every node to the checks of its kind.
 
 use harn_syntax::ast::*;
-use harn_syntax::{Diagnostic, Severity};
+use harn_syntax::{Diagnostic, Severity, schema_place};
 
 use crate::checks::{
     annotation, argument, assign_to_let, attribute, call_target, coverage, deprecated, enum_variant,
@@ -160,7 +160,9 @@ impl<'a> Pass<'a> {
                     tool_call::check(self, name, expr, args, &found);
                     coverage::check(self, name, expr, args, &found);
                     deprecated::check(self, name, expr, &found);
-                    wrong_call::builtin(self, name, expr, args, &found);
+                    if schema_place::written_type(name, type_args, args).is_none() {
+                        wrong_call::builtin(self, name, expr, args, &found);
+                    }
                     wrong_call::structure(self, name, expr, args, &found);
                     return;
                 }

@@ -99,5 +99,6 @@ mod usage;
 mod user_tests;
 mod waitpoints;
 mod watchdog;
+mod words;
 mod workers;
 mod wrong_programs;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use harn_syntax::ast::*;
+use harn_syntax::schema_place;
 
 use crate::doc::{Doc, List};
 use crate::{Fmt, Item, literal};
@@ -501,14 +502,19 @@ impl<'s> Fmt<'s> {
                     link_parts.push(self.comments.behind(link.span.end));
                     parts.push((breaks, Doc::concat(link_parts)));
                 }
-                ExprKind::Call { type_args, args, .. } => {
+                ExprKind::Call { callee, type_args, args } => {
                     let mut call = Vec::new();
-                    if !type_args.is_empty() {
-                        call.push(Doc::text("<"));
-                        call.push(self.types(type_args));
-                        call.push(Doc::text(">"));
+                    if callee
+                        .as_name()
+                        .is_some_and(|name| schema_place::written_type(name, type_args, args).is_some())
+                    {
+                        call.extend([Doc::text("("), self.types(type_args), Doc::text(")")]);
+                    } else {
+                        if !type_args.is_empty() {
+                            call.extend([Doc::text("<"), self.types(type_args), Doc::text(">")]);
+                        }
+                        call.push(self.args("(", args, ")", link.span.end, true));
                     }
-                    call.push(self.args("(", args, ")", link.span.end, true));
                     call.push(self.comments.behind(link.span.end));
                     parts.push((false, Doc::concat(call)));
                 }

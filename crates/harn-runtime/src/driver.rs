@@ -20,6 +20,7 @@ use harn_agent::{
     SkillHook, Step, ToolReply, ToolRun, ToolStatus, Transfer,
 };
 use harn_llm::options::shape::Shape;
+use harn_llm::structured::PartialAnswer;
 use harn_llm::transcript::extra_events;
 use harn_llm::{Category, Conversation, LlmRuntime};
 use harn_prompt::Prose;
@@ -112,9 +113,9 @@ struct Driver {
     keeper: Option<Rc<dyn Keeper>>,
     /// The part of the current reply's text that has been streamed.
     told: RefCell<String>,
-    /// The length of the reply that was last parsed as a partial answer, and that answer.
-    partial: RefCell<(usize, Json)>,
-    /// Tool calls that were reported while the model wrote them, and have not started yet.
+    /// The answer of the reply that is streamed, where the loop has a schema.
+    partial: RefCell<Option<PartialAnswer>>,
+    /// Calls of tools that were told of while the model wrote them, and are not taken up yet.
     incoming: RefCell<Incoming>,
     /// When the calls of the turn started.
     since: RefCell<BTreeMap<String, Duration>>,

@@ -34,6 +34,7 @@ mod lead;
 mod minimal;
 mod near;
 pub mod options;
+pub mod partial;
 mod pattern;
 pub mod search;
 pub mod words;

@@ -1,10 +1,12 @@
 //! Places where the name of a type denotes its schema. The compiler inserts the schema there; the checker uses the
 //! same list.
 
-/// Returns the index of the argument of a builtin that may be the name of a type.
+use crate::ast::{Arg, TypeExpr};
+
+/// Which argument of a builtin may be the name of a type.
 pub fn argument(builtin: &str) -> Option<usize> {
     match builtin {
-        "schema_of" => Some(0),
+        SCHEMA_OF => Some(0),
         "schema_is"
         | "schema_expect"
         | "schema_parse"
@@ -18,7 +20,18 @@ pub fn argument(builtin: &str) -> Option<usize> {
     }
 }
 
-/// Returns whether the value of this dict key may be the name of a type.
+/// The builtin that takes a type expression, `schema_of(list<Item>)`.
+pub const SCHEMA_OF: &str = "schema_of";
+
+/// The type of a call `schema_of(list<Item>)`, which the parser stores as the only type argument of a call without arguments.
+pub fn written_type<'a>(callee: &str, type_args: &'a [TypeExpr], args: &[Arg]) -> Option<&'a TypeExpr> {
+    match (type_args, args) {
+        ([ty], []) if callee == SCHEMA_OF => Some(ty),
+        _ => None,
+    }
+}
+
+/// Whether the value of a key in a dict may be the name of a type.
 pub fn is_key(key: &str) -> bool {
     matches!(key, "output_schema" | "json_schema" | "schema" | "input_schema" | "parameters" | "returns")
 }

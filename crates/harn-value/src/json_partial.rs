@@ -10,12 +10,24 @@ use crate::json::{ParseError, parse};
 /// # Errors
 /// A syntax error, if the input is not a prefix of JSON.
 pub fn parse_partial(text: &str) -> Result<Value, ParseError> {
+    parse_as(text, true)
+}
+
+/// As [`parse_partial`], but leaves out a string value that the end of the text cuts, as it leaves out a cut number.
+///
+/// # Errors
+/// As [`parse_partial`].
+pub fn parse_closed(text: &str) -> Result<Value, ParseError> {
+    parse_as(text, false)
+}
+
+fn parse_as(text: &str, with_open_string: bool) -> Result<Value, ParseError> {
     let end = text.trim_end();
     let is_open = end.is_empty() || !matches!(end.as_bytes()[end.len() - 1], b'}' | b']' | b'"');
     if !is_open && let Ok(value) = parse(text) {
         return Ok(value);
     }
-    match completed(text) {
+    match completed(text, with_open_string) {
         Some(text) => parse(&text),
         None => parse(text)
             .or_else(|error| if may_continue(end.trim_start()) { Ok(Value::NIL) } else { Err(error) }),
@@ -40,9 +52,8 @@ enum Frame {
     Field,
 }
 
-/// Returns the input up to its last complete part, with open brackets and quotes closed; `None` if it has no complete
-/// part.
-fn completed(text: &str) -> Option<String> {
+/// The text up to its last complete part, with what is open closed; `None` when it has no part.
+fn completed(text: &str, with_open_string: bool) -> Option<String> {
     let bytes = text.as_bytes();
     let mut frames: Vec<Frame> = Vec::new();
     // End of the last complete part. No frame is opened or closed after it, because both end a part.
@@ -69,7 +80,7 @@ fn completed(text: &str) -> Option<String> {
                 let is_key = frames.last() == Some(&Frame::Key);
                 let (end, closed) = string_end(bytes, at + 1);
                 at = if closed { end } else { bytes.len() };
-                if !is_key {
+                if !is_key && (closed || with_open_string) {
                     (safe, open_string, is_behind_value) = (end, !closed, true);
                 }
             }
@@ -176,7 +187,21 @@ mod tests {
         }
     }
 
-    /// Returns whether a value is a prefix of another one.
+    #[test]
+    fn an_open_string_is_left_out_on_request() {
+        let closed = |text: &str| stringify(&parse_closed(text).unwrap());
+        for (text, value) in [
+            ("{\"a\": \"x\", \"b\": \"y", "{\"a\":\"x\"}"),
+            ("[\"x\", \"y", "[\"x\"]"),
+            ("[\"x\", \"y\"", "[\"x\",\"y\"]"),
+            ("{\"a\": {\"b\": \"", "{\"a\":{}}"),
+            ("\"te", "null"),
+        ] {
+            assert_eq!(closed(text), value, "{text}");
+        }
+    }
+
+    /// Whether a value is the beginning of another one.
     fn begins(part: &Value, whole: &Value) -> bool {
         if let (Some(part), Some(whole)) = (part.as_str(), whole.as_str()) {
             return whole.starts_with(part.as_str());

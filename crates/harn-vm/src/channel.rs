@@ -21,7 +21,9 @@ struct State {
     failure: RefCell<Option<Error>>,
     /// Result that the sender returns in addition to the items; `None` if the channel has no result.
     outcome: RefCell<Option<Outcome>>,
-    /// Set when the program waits for the end: sends no longer wait for room.
+    /// What the creator of the channel stores with it.
+    data: Option<Rc<dyn std::any::Any>>,
+    /// Somebody waits for the end: the buffer takes what comes.
     unbounded: Cell<bool>,
     wakers: RefCell<Vec<Waker>>,
 }
@@ -75,23 +77,36 @@ pub enum Received {
 impl Channel {
     /// Creates a channel; `name` is only for display, the capacity is at least 1.
     pub fn new(name: &str, capacity: usize) -> Channel {
+        Channel::with(name, capacity, None, None)
+    }
+
+    fn with(
+        name: &str,
+        capacity: usize,
+        outcome: Option<Outcome>,
+        data: Option<Rc<dyn std::any::Any>>,
+    ) -> Channel {
         Channel(Rc::new(State {
             name: Str::new(name),
             capacity: capacity.max(1),
             queue: RefCell::default(),
             closed: Cell::new(false),
             failure: RefCell::default(),
-            outcome: RefCell::default(),
+            outcome: RefCell::new(outcome),
+            data,
             unbounded: Cell::new(false),
             wakers: RefCell::default(),
         }))
     }
 
-    /// Creates a channel whose sender also returns a result.
-    pub fn with_result(name: &str, capacity: usize) -> Channel {
-        let channel = Channel::new(name, capacity);
-        *channel.0.outcome.borrow_mut() = Some(Outcome::Pending);
-        channel
+    /// Creates a channel whose sender returns a result besides the items, and that stores `data` for its methods.
+    pub fn with_result<T: 'static>(name: &str, capacity: usize, data: T) -> Channel {
+        Channel::with(name, capacity, Some(Outcome::Pending), Some(Rc::new(data)))
+    }
+
+    /// Returns the data of [`Channel::with_result`], if it has this type.
+    pub fn data<T: 'static>(&self) -> Option<Rc<T>> {
+        self.0.data.clone()?.downcast().ok()
     }
 
     /// Waits until the sender ends and returns its result. Values not received meanwhile stay in the channel.
@@ -173,8 +188,8 @@ impl Channel {
     /// Like [`Channel::receive`].
     ///
     /// # Errors
-    /// The sender's failure.
-    pub(crate) async fn receive_or_fail(&self) -> Result<Option<Value>> {
+    /// What the sender failed with.
+    pub async fn receive_or_fail(&self) -> Result<Option<Value>> {
         let value = self.receive().await;
         if value.is_none() {
             self.failed()?;

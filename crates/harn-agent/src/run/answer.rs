@@ -2,7 +2,7 @@
 //! else the loop fails.
 
 use harn_llm::options::{OutputFormat, Validation};
-use harn_llm::structured::judge::failure_message;
+use harn_llm::structured::judge::{failure_message, validator_error};
 use harn_llm::structured::{Candidate, NUDGE_ASSET};
 use harn_llm::{Category, LlmError};
 use harn_prompt::Prose;
@@ -87,9 +87,9 @@ impl AgentLoop {
         let (Some(wrong), Some(output)) = (wrong, output) else { return self.settle() };
         let data = self.state.data.take();
         if self.state.corrections < output.schema_retries {
-            return self.correct(vec![wrong.clone()], "output_validator", Some(wrong));
+            return self.correct(vec![validator_error(&wrong)], "output_validator", Some(wrong));
         }
-        self.give_up(&output, vec![wrong], data)
+        self.give_up(&output, vec![validator_error(&wrong)], data)
     }
 
     /// Requests a corrected answer. The rejected reply is not an iteration.

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use harn_front::Unit;
 use harn_syntax::ast::*;
+use harn_syntax::schema_place;
 
 use super::{enum_type, result};
 use crate::pass::Pass;
@@ -131,7 +132,7 @@ impl<'a> Pass<'a> {
         match found {
             Lookup::Is(Kind::Struct(_)) => return self.instance(name),
             Lookup::Is(Kind::Fn(..)) if self.overridden.contains(name.as_str()) => return Ty::Any,
-            Lookup::Missing if self.is_builtin(name) => return self.builtin_type(name, args),
+            Lookup::Missing if self.is_builtin(name) => return self.builtin_type(name, type_args, args),
             _ => {}
         }
         let Some(called) = self.called(name, &found) else { return Ty::Any };
@@ -152,7 +153,10 @@ impl<'a> Pass<'a> {
         substitute(&ret, &bound)
     }
 
-    fn builtin_type(&mut self, name: &str, args: &'a [Arg]) -> Ty {
+    fn builtin_type(&mut self, name: &str, type_args: &'a [TypeExpr], args: &'a [Arg]) -> Ty {
+        if let Some(ty) = schema_place::written_type(name, type_args, args) {
+            return Ty::Named(Name::new_static("Schema"), vec![self.typing.resolve(ty)]);
+        }
         let result_of = |ok: Ty, err: Ty| Ty::Named(Name::new_static("Result"), vec![ok, err]);
         match (name, args) {
             ("Ok", [arg]) => {

@@ -1,6 +1,7 @@
 //! Schemas as types: of an alias, of `schema_of(...)`, of a dict literal.
 
 use harn_syntax::ast::*;
+use harn_syntax::schema_place;
 
 use crate::pass::Pass;
 use crate::scope::{Kind, Lookup};
@@ -111,6 +112,13 @@ impl<'a> Pass<'a> {
                 }),
                 _ => self.alias_named(name),
             },
+            ExprKind::Call { callee, args, type_args }
+                if callee
+                    .as_name()
+                    .is_some_and(|name| schema_place::written_type(name, type_args, args).is_some()) =>
+            {
+                self.held_schema(schema)
+            }
             ExprKind::Call { callee, args, .. } => match (callee.as_name()?.as_str(), args.as_slice()) {
                 ("schema_of", [arg]) => self.schema_type(&arg.value),
                 _ => self.held_schema(schema),

@@ -8,6 +8,7 @@ use super::delivered::Delivered;
 use super::{Call, Finished, LlmRuntime, Prepared};
 use crate::error::CallError;
 use crate::event::StreamEvent;
+use crate::structured::judge::validator_error;
 use crate::structured::rounds::{Rounds, Verdict};
 use crate::wire::think::{Piece, ThinkSplitter};
 
@@ -100,7 +101,7 @@ impl LlmRuntime {
                     Verdict::Again { errors, .. } | Verdict::Failed { errors } => errors,
                 };
                 let errors = match self.rejection(&prepared, &response).await {
-                    Ok(Some(wrong)) if errors.is_empty() => vec![wrong],
+                    Ok(Some(wrong)) if errors.is_empty() => vec![validator_error(&wrong)],
                     Ok(_) => errors,
                     Err(error) => return deliver(StreamItem::Failed(error)),
                 };

@@ -132,7 +132,18 @@ pub fn failure_message(errors: &[String], retries: Option<u32>) -> String {
         }
         Some(retries) => format!("the budget of {retries} schema retries is exhausted"),
     };
-    format!("LLM output failed schema validation: {} (hint: {hint})", errors.join("; "))
+    let found = match errors {
+        [only] if only.starts_with(VALIDATOR) => format!("LLM output was rejected by {only}"),
+        _ => format!("LLM output failed schema validation: {}", errors.join("; ")),
+    };
+    format!("{found} (hint: {hint})")
+}
+
+const VALIDATOR: &str = "output_validator: ";
+
+/// Returns the error of an answer that `output_validator` rejects with a message.
+pub fn validator_error(message: &str) -> String {
+    format!("{VALIDATOR}{message}")
 }
 
 #[cfg(test)]

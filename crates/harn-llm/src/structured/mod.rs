@@ -2,6 +2,7 @@
 
 pub mod extract;
 pub mod judge;
+mod partial;
 pub(crate) mod provider_schema;
 mod repair;
 pub mod rounds;
@@ -9,5 +10,6 @@ pub mod schema;
 
 pub use extract::Extracted;
 pub use judge::{Candidate, Judgement, NUDGE_ASSET};
+pub use partial::PartialAnswer;
 pub(crate) use repair::{replace_lone_surrogates, without_lone_surrogates};
 pub use rounds::{Rounds, Verdict};

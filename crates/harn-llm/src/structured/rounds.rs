@@ -4,7 +4,7 @@
 
 use harn_value::{Data as Value, json};
 
-use super::judge::{Candidate, NUDGE_ASSET};
+use super::judge::{Candidate, NUDGE_ASSET, validator_error};
 use crate::embedder::Embedder;
 use crate::options::OutputFormat;
 use crate::response::Response;
@@ -105,7 +105,7 @@ impl Rounds {
     /// Returns the next step after the call's validator rejected an answer. The validator's message is always sent to
     /// the model.
     pub fn reject(&self, wrong: String) -> Verdict {
-        let errors = vec![wrong.clone()];
+        let errors = vec![validator_error(&wrong)];
         if self.used > self.output.schema_retries {
             return Verdict::Failed { errors };
         }

@@ -1,5 +1,6 @@
 //! Model calls.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use harn_vm::channel::{Channel, Sender};
 use harn_vm::signature::{self, Kinds};
 use harn_vm::{Cx, Error, Result, builtins};
 
+use super::stream::Partials;
 use crate::convert::{entry, from_json, partial, text, thrown, to_json};
 use crate::live;
 use crate::llm_embedder::{CallOptions, calling, calling_aside, runtime};
@@ -160,7 +162,8 @@ builtins! {
         // Invalid options are reported to the caller, before the channel is returned.
         let prepared = calling(&cx, &options.json, async { runtime.prepare(&call) }).await;
         let prepared = prepared.map_err(|e| failed(&e))?;
-        let channel = Channel::with_result("llm_stream", 64);
+        let partials = harn_llm::structured::PartialAnswer::new(&prepared.options.output);
+        let channel = Channel::with_result("llm_stream", 64, Partials(RefCell::new(partials)));
         let sender = channel.sender();
         let (give, take) = tokio::sync::mpsc::unbounded_channel();
         let owner = cx.clone();

@@ -1,16 +1,71 @@
-//! The method of the channel that `llm_stream` returns.
+//! The methods of the channel that `llm_stream` returns.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use harn_llm::structured::PartialAnswer;
 use harn_value::Value;
-use harn_vm::channel::Channel;
-use harn_vm::{Error, builtins};
+use harn_value::json::from_data;
+use harn_vm::channel::{Channel, StreamValue};
+use harn_vm::iter::{NextFuture, Source};
+use harn_vm::{Cx, Error, Result, among_tasks, builtins};
+
+/// The answer of a stream as far as it was received; `None` for a call without a schema.
+pub(super) struct Partials(pub(super) RefCell<Option<PartialAnswer>>);
+
+/// Pieces of text as the values that they are the beginning of.
+struct PartialValues {
+    channel: Value,
+    partials: Rc<Partials>,
+}
+
+impl Source for PartialValues {
+    fn next<'a>(&'a mut self, _cx: &'a Cx) -> NextFuture<'a> {
+        Box::pin(among_tasks(async {
+            let Some(channel) = self.channel.downcast::<Channel>() else { return Ok(None) };
+            loop {
+                let piece = channel.receive_or_fail().await?;
+                let mut partials = self.partials.0.borrow_mut();
+                let Some(answer) = &mut *partials else { return Ok(None) };
+                let value = match piece.as_ref().and_then(Value::as_str) {
+                    Some(text) => answer.push(text),
+                    None => match answer.finish() {
+                        Some(value) => Some(value),
+                        None => return Ok(None),
+                    },
+                };
+                if let Some(value) = value {
+                    return Ok(Some(from_data(&value)));
+                }
+            }
+        }))
+    }
+
+    fn left(&mut self) {
+        if let Some(channel) = self.channel.downcast::<Channel>() {
+            channel.close();
+        }
+    }
+
+    fn trace(&self, visit: &mut dyn FnMut(&Value)) {
+        visit(&self.channel);
+    }
+}
+
+fn channel_of(this: &Value, method: &str) -> Result<Channel> {
+    let channel = this.downcast::<Channel>().cloned();
+    channel.ok_or_else(|| {
+        Error::type_error(format!("channel.{method}: expected channel, got {}", this.type_name()))
+    })
+}
 
 builtins! {
-    /// What a channel gives besides its items.
+    /// Methods of the channel of `llm_stream`.
     pub(crate) static RESULT: "channel";
 
-    /// Waits for the end of the reply of `llm_stream` and gives the dict that `llm_call` would have given.
+    /// Waits for the end of the reply of `llm_stream` and returns the dict that `llm_call` would have returned.
     ///
-    /// Pieces that nobody has received yet stay in the channel. A call that fails throws its error here, too.
+    /// Pieces that are not received yet stay in the channel. A call that fails throws its error here, too.
     ///
     /// ```harn
     /// llm_mock({text: "one two", output_tokens: 2})
@@ -18,9 +73,25 @@ builtins! {
     /// println(stream.result().output_tokens) // -> 2
     /// ```
     State async fn result(cx, this: Value) -> "dict" {
-        let Some(channel) = this.downcast::<Channel>().cloned() else {
-            return Err(Error::type_error(format!("channel.result: expected channel, got {}", this.type_name())));
+        channel_of(&this, "result")?.result().await?
+    }
+
+    /// Returns a stream of the answer so far: dicts or lists that fit the schema of `llm_stream` as far as they have arrived.
+    ///
+    /// Keys that are still missing and limits that more text may satisfy are no errors. A string is as long as what has arrived of
+    /// it; where its schema does not accept that, such as an `enum`, it appears when it is complete. The last value is the whole
+    /// answer. The call throws where it does not fit. Leaving the loop closes the connection.
+    ///
+    /// ```harn
+    /// llm_mock({text: "[\"Bern\", \"Basel\"]"})
+    /// let cities = llm_stream("Cities?", nil, {provider: "mock", schema: schema_of(list<string>)})
+    /// for part in cities.partials() { println(part) } // -> ["Bern", ""]
+    /// ```
+    State fn partials(cx, this: Value) -> "stream" {
+        let partials = channel_of(&this, "partials")?.data::<Partials>();
+        let Some(partials) = partials.filter(|partials| partials.0.borrow().is_some()) else {
+            return Err(Error::runtime("channel.partials: only the channel of llm_stream with a schema has partial values; pass `schema`"));
         };
-        channel.result().await?
+        StreamValue::value(PartialValues { channel: this, partials })
     }
 }

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use harn_agent::{AgentEvent, AgentLoop, ToolProgress};
+use harn_llm::options::OutputFormat;
 use harn_llm::runtime::Live;
+use harn_llm::structured::PartialAnswer;
 use harn_llm::{Call, CallError};
-use harn_value::json_partial::parse_partial;
 use harn_value::{Data as Json, Value};
 use harn_vm::Result;
 
 use super::Driver;
-use crate::convert::to_json;
 use crate::live;
 use crate::llm_embedder::{calling, calling_aside};
 
@@ -67,6 +67,8 @@ impl Driver {
         call: &Call,
     ) -> Result<std::result::Result<Json, CallError>> {
         self.told.take();
+        let output = call.options.as_object().and_then(|options| OutputFormat::from_options(options).ok());
+        self.partial.replace(output.as_ref().and_then(PartialAnswer::new));
         let heard = !self.session.subscribers().is_empty() || harn_stdlib::has_host(&self.cx);
         if self.on_delta.is_none() && !heard {
             return Ok(calling(&self.cx, &call.options, self.llm.llm_turn(call, None)).await);
@@ -81,10 +83,9 @@ impl Driver {
         let tell = async |live: Live| {
             match live {
                 Live::Text(text) => {
+                    let value = self.partial.borrow_mut().as_mut().and_then(|answer| answer.push(&text));
                     self.hear(text).await?;
-                    if agent.config().structured {
-                        self.tell_partial().await;
-                    }
+                    self.tell_partial(value).await;
                 }
                 Live::CallOpens { id, name } => self.call_opens(agent, id, &name).await,
                 Live::CallGoesOn { id, arguments } => {
@@ -95,6 +96,7 @@ impl Driver {
                     }
                 }
                 Live::Void => {
+                    self.partial.borrow_mut().iter_mut().for_each(PartialAnswer::restart);
                     if !self.told.take().is_empty() {
                         self.tell_subscribers(&AgentEvent::AgentMessageReset).await;
                     }
@@ -103,7 +105,10 @@ impl Driver {
             }
             Ok(())
         };
-        live::beside(&self.llm, calling_aside(&self.cx, &call.options, work), take, tell).await
+        let reply = live::beside(&self.llm, calling_aside(&self.cx, &call.options, work), take, tell).await;
+        let last = self.partial.borrow_mut().as_mut().and_then(PartialAnswer::finish);
+        self.tell_partial(last).await;
+        reply
     }
 
     async fn hear(&self, text: String) -> Result<()> {
@@ -115,23 +120,9 @@ impl Driver {
         Ok(())
     }
 
-    /// Reports the partial answer received so far. The partial answer is parsed again only after it has grown by a
-    /// fraction of its length, so that the total time is linear.
-    async fn tell_partial(&self) {
-        let length = self.told.borrow().len();
-        let parsed_at = match self.partial.borrow().0 {
-            // A different reply has started.
-            before if before > length => 0,
-            before => before,
-        };
-        if length < parsed_at + parsed_at / 16 + 1 {
-            return;
-        }
-        let parsed = parse_partial(self.told.borrow().trim_start());
-        let value = parsed.map(|value| to_json(&value)).unwrap_or_default();
-        let is_new = (value.is_object() || value.is_array()) && self.partial.borrow().1 != value;
-        self.partial.replace((length, value.clone()));
-        if is_new {
+    /// Emits the answer as far as it has arrived.
+    async fn tell_partial(&self, value: Option<Json>) {
+        if let Some(value) = value {
             self.tell_subscribers(&AgentEvent::AnswerPartial { value }).await;
         }
     }

@@ -76,10 +76,12 @@ builtins! {
         true
     }
 
-    /// Returns the schema of a type alias, or the schema itself.
+    /// Returns the schema of a type: a name, or a type expression such as `list<Item>` or `Item | nil`.
+    ///
+    /// A schema dict is returned as it is.
     ///
     /// ```harn
-    /// println(schema_of({type: "int"})) // -> {type: int}
+    /// println(schema_of(list<int>)) // -> {items: {type: int}, type: list}
     /// ```
     Pure fn schema_of(cx, schema: Given) -> "dict" {
         let schema = one("schema_of", schema)?;

@@ -216,9 +216,9 @@ pub(super) const FORMS: Table = &[
     (r"(\w+)\s*(&&|\|\||\?\?|\*\*)=\s*(.+)", By("$1 = $1 $2 $3"), "write this assignment in full"),
     // Schemas.
     (
-        r"(\bschema_of\(|\b(?:output_)?schema:)\s*(\w+<.+>)",
-        Fix::None,
-        "a schema is made of a type with a name: `type Items = list<Item>`, then `schema_of(Items)`",
+        r"(\b(?:output_)?schema:)\s*(\w+<.+>)",
+        By("$1 schema_of($2)"),
+        "the schema of a type without a name is `schema_of(list<Item>)`",
     ),
     // Closures.
     (

@@ -7,9 +7,10 @@ use super::list::list;
 use super::primary::{dict_items, primary};
 use super::ty::{angle_items, ty};
 use super::{Grammar, Input, InputExt, Parse, Reason, grow, newline, tok, word};
-use crate::ast::{Arg, BinaryOp, Expr, ExprKind, Ident, LogicOp, UnaryOp};
+use crate::ast::{Arg, BinaryOp, Expr, ExprKind, Ident, LogicOp, TypeExpr, UnaryOp};
 use crate::error::CompileRule;
 use crate::layout::goes_on_behind;
+use crate::schema_place::SCHEMA_OF;
 use crate::span::Span;
 use crate::token::TokenKind;
 
@@ -166,7 +167,7 @@ enum Postfix {
     Method { name: Ident, args: Vec<Arg>, optional: bool },
     Index { index: Expr, optional: bool, op_span: Span },
     Slice { start: Option<Expr>, end: Option<Expr>, op_span: Span },
-    Call { type_args: Vec<crate::ast::TypeExpr>, args: Vec<Arg> },
+    Call { type_args: Vec<TypeExpr>, args: Vec<Arg> },
     Struct { items: Vec<crate::ast::DictItem> },
     Propagate { op_span: Span },
 }
@@ -176,11 +177,40 @@ fn operand<'s>(inp: &mut Input<'s, '_>) -> Parse<Expr> {
     let mut operand = primary(inp)?;
     loop {
         let kind = inp.look_kind(0);
-        let Some(postfix) = postfix(inp, kind)? else { return Ok(operand) };
+        let postfix = match kind {
+            TokenKind::LParen
+                if operand.as_name().is_some_and(|name| name == SCHEMA_OF) && starts_type(inp) =>
+            {
+                let type_args = inp.parse(list_of_one_type())?;
+                Some(Postfix::Call { type_args, args: Vec::new() })
+            }
+            _ => postfix(inp, kind)?,
+        };
+        let Some(postfix) = postfix else { return Ok(operand) };
         let end = inp.at().saturating_sub(1);
         let span = operand.span.to(inp.span_from_token(end));
         operand = Expr::new(attach(operand, postfix), span);
     }
+}
+
+/// Whether `(` is followed by a type that is not an expression as well: `list<Item>` or `Item | nil`.
+fn starts_type(inp: &mut Input<'_, '_>) -> bool {
+    let first = inp.look_kind(1);
+    let second = inp.look_kind(2);
+    match first {
+        TokenKind::Ident => matches!(second, TokenKind::Lt | TokenKind::LtTypeArgs | TokenKind::Pipe),
+        TokenKind::Nil | TokenKind::Str => second == TokenKind::Pipe,
+        _ => false,
+    }
+}
+
+/// `(type)`.
+fn list_of_one_type<'s>() -> impl Grammar<'s, Vec<TypeExpr>> {
+    tok(TokenKind::LParen)
+        .ignore_then(ty())
+        .then_ignore(newline())
+        .then_ignore(tok(TokenKind::RParen))
+        .map(|ty| vec![ty])
 }
 
 fn attach(object: Expr, postfix: Postfix) -> ExprKind {

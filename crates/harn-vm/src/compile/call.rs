@@ -67,6 +67,9 @@ impl<'a> Compiler<'a> {
 
     /// Compiles a call; with `tail`, it replaces the frame of the running function.
     pub(super) fn call(&mut self, callee: &'a Expr, args: &'a [Arg], whole: &'a Expr, dst: Reg, tail: bool) {
+        if let Some(schema) = self.written_schema(whole) {
+            return self.load_const(schema, dst);
+        }
         let moved = self.moved.take();
         let spread = args.iter().any(|a| a.spread);
         let base = self.call_base(dst);

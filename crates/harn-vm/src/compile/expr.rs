@@ -837,7 +837,18 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Returns the builtin `namespace.name`, unless the program shadows the namespace.
+    /// The schema of the type in `schema_of(list<Item>)`.
+    pub(super) fn written_schema(&mut self, call: &Expr) -> Option<Value> {
+        let ExprKind::Call { callee, type_args, args } = &call.kind else { return None };
+        let name = callee.as_name()?;
+        let ty = schema_place::written_type(name, type_args, args)?;
+        match self.resolve(name) {
+            Some(_) => None,
+            None => Some(self.with_types(|scope| crate::schema::schema_of_type(ty, scope))),
+        }
+    }
+
+    /// The builtin `namespace.name`, unless the program shadows the namespace.
     pub(super) fn namespaced(&mut self, object: &Expr, name: &str) -> Option<&'static crate::Builtin> {
         let namespace = match &object.kind {
             ExprKind::Name(namespace) => namespace.clone(),
