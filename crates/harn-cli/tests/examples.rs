@@ -47,7 +47,9 @@ fn all_examples_run() {
     assert!(names.len() >= 10, "only {} examples", names.len());
     let readme = std::fs::read_to_string(root.join("examples/README.md")).unwrap();
     for name in names {
-        if name.ends_with("sql_analyst.harn") && std::process::Command::new("sqlite3").arg("-version").output().is_err() {
+        if name.ends_with("sql_analyst.harn")
+            && std::process::Command::new("sqlite3").arg("-version").output().is_err()
+        {
             eprintln!("skipped {name}: the program sqlite3 is not installed");
             continue;
         }

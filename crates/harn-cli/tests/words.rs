@@ -10,7 +10,10 @@ use crate::common::repository;
 
 /// Idioms, with the terms that replace them. A match is a hint: some uses are right, so limits are per 1,000 words.
 const IDIOMS: &[(&str, &str)] = &[
-    (r"\b(?:is|are|was|were|be|been) told\b|\btells? (?:of|that|what|which|whether|how|where|the|it)\b", "reports, warns, returns"),
+    (
+        r"\b(?:is|are|was|were|be|been) told\b|\btells? (?:of|that|what|which|whether|how|where|the|it)\b",
+        "reports, warns, returns",
+    ),
     (r"\bmend(?:s|ed|ing)?\b", "fixes"),
     (r"\b(?:goes|go|going|gone|went) on\b", "continues, resumes"),
     (r"\banew\b", "again, restarts"),
@@ -28,7 +31,10 @@ const IDIOMS: &[(&str, &str)] = &[
     (r"\bbeside\b|\bbehind\b", "next to, after"),
     (r"\bcounts?(?: as| when| for| only| too|\.|;|,)", "applies, is treated as"),
     (r"\blook(?:s|ed|ing)? (?:whether|if|at|after)\b", "checks, inspects"),
-    (r"(?m)(?:^|[.;:(] ?)What (?:is|was|has|had|are|comes?|a|an|the)\b|\b(?:of|with|for) what\b", "name the thing"),
+    (
+        r"(?m)(?:^|[.;:(] ?)What (?:is|was|has|had|are|comes?|a|an|the)\b|\b(?:of|with|for) what\b",
+        "name the thing",
+    ),
     (r"\bwords?\b", "keyword, name"),
     (r"\bkept\b|\bkeeps?\b", "stores, retains"),
     (r"\bfolders?\b", "directory"),
@@ -173,7 +179,8 @@ fn push_message(literal: &str, out: &mut String) {
 
 /// The files below a directory, without tests, vendored and built files.
 fn files(folder: &Path, out: &mut Vec<PathBuf>) {
-    const SKIPPED: [&str; 8] = ["target", "node_modules", "tests", "benches", "snapshots", "corpus", "vendor", "fixtures"];
+    const SKIPPED: [&str; 8] =
+        ["target", "node_modules", "tests", "benches", "snapshots", "corpus", "vendor", "fixtures"];
     let entries = std::fs::read_dir(folder).into_iter().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.sort();
@@ -207,7 +214,8 @@ fn counts(root: &Path) -> BTreeMap<(Kind, String), Count> {
             [folder, _, ..] => folder.to_owned(),
             _ => name.clone(),
         };
-        let mut add = |kind, part: String, text: &str| found.entry((kind, part)).or_default().add(&counter.count(text));
+        let mut add =
+            |kind, part: String, text: &str| found.entry((kind, part)).or_default().add(&counter.count(text));
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
         match extension.as_deref() {
             Some("md") => add(Kind::Prose, name, &prose(&text)),
@@ -255,7 +263,15 @@ fn standard_terms_are_used() {
         let listed = allowed.get(&key).copied();
         let is_high = count.rate() > limit && (!is_page || count.words >= SHORT_PAGE);
         if !is_page || is_high {
-            writeln!(table, "{:<9} {part:<40} {:>5} hits in {:>7} words, {:>5.1} per 1,000", key.0, count.hits, count.words, count.rate()).unwrap();
+            writeln!(
+                table,
+                "{:<9} {part:<40} {:>5} hits in {:>7} words, {:>5.1} per 1,000",
+                key.0,
+                count.hits,
+                count.words,
+                count.rate()
+            )
+            .unwrap();
         }
         if is_high && listed.is_none_or(|listed| count.hits > listed) {
             let mut worst: Vec<_> = count.of.iter().collect();
@@ -264,14 +280,29 @@ fn standard_terms_are_used() {
                 let (pattern, term) = IDIOMS[**idiom];
                 format!("    {hits} x {pattern}: {term}\n")
             });
-            writeln!(wrong, "{} {part}: {} hits, {:.1} per 1,000 words, at most {limit} (listed: {listed:?})\n{}", key.0, count.hits, count.rate(), worst.collect::<String>()).unwrap();
+            writeln!(
+                wrong,
+                "{} {part}: {} hits, {:.1} per 1,000 words, at most {limit} (listed: {listed:?})\n{}",
+                key.0,
+                count.hits,
+                count.rate(),
+                worst.collect::<String>()
+            )
+            .unwrap();
         }
         if !is_high && listed.is_some() {
             writeln!(wrong, "{} {part} is within the limit: remove it from words.txt", key.0).unwrap();
         }
     }
     for (kind, count) in &totals {
-        writeln!(table, "{kind:?}: {} hits in {} words, {:.1} per 1,000", count.hits, count.words, count.rate()).unwrap();
+        writeln!(
+            table,
+            "{kind:?}: {} hits in {} words, {:.1} per 1,000",
+            count.hits,
+            count.words,
+            count.rate()
+        )
+        .unwrap();
     }
     println!("{table}");
     assert!(wrong.is_empty(), "{wrong}");
@@ -283,7 +314,9 @@ fn code_is_not_counted() {
     let hits = |text: &str| counter.count(text).hits;
     assert_eq!(hits(&prose("It `gives` a value.\n```text\nnobody\n```\n")), 0);
     assert_eq!(hits(&prose("It gives a value.\n")), 1);
-    let (comments, literals) = parts("/// It gives.\nlet a = \"nobody is told of it\"; // stored\nlet b = r#\"// a \"text\" that is\"#;");
+    let (comments, literals) = parts(
+        "/// It gives.\nlet a = \"nobody is told of it\"; // stored\nlet b = r#\"// a \"text\" that is\"#;",
+    );
     assert_eq!((hits(&comments), hits(&literals)), (1, 2));
     assert!(!comments.contains("text"), "{comments}");
 }

@@ -24,12 +24,12 @@
 //! | `llm_embedder.rs` | the program's environment, clock, warnings and prompts for model calls |
 //! | `llm_layers.rs`, `llm_tables.rs`, `llm_replay.rs`, `llm_unwritten.rs` | project configuration of model calls; recording and replay, and its write errors |
 //! | `driver.rs`, `driver/` | runs the steps of an agent loop: `driver/setup.rs` reads its options, `driver/tools.rs` runs its tools |
-//! | `own_tools.rs` | tools of the runtime |
-//! | `session.rs`, `compact.rs`, `reminders.rs`, `live.rs`, `trace.rs`, `witness.rs` | parts of a loop: its session, compaction, reminders, streamed text, `agent_trace`, external observers |
-//! | `session_store.rs`, `stored.rs`, `event_store.rs` | sessions and events that outlive the process, in `harn-store` |
-//! | `policy.rs`, `command_policy.rs`, `hooks.rs`, `hitl.rs` | permissions of a loop: limits, command policies, hooks, human in the loop |
-//! | `waitpoint.rs` | named waitpoints, where tasks wait until they are completed |
-//! | `host.rs` | messages of the host: the editor or service that the program works for |
+//! | `own_tools.rs` | the tools that the runtime has itself |
+//! | `session.rs`, `compact.rs`, `reminders.rs`, `live.rs`, `trace.rs`, `witness.rs` | what belongs to a loop: its session, summaries of older messages, reminders, text while it arrives, `agent_trace`, what somebody outside hears |
+//! | `session_store.rs`, `stored.rs`, `event_pack.rs`, `event_store.rs` | sessions and events that outlive the process, in `harn-store` |
+//! | `policy.rs`, `command_policy.rs`, `hooks.rs`, `hitl.rs` | what a loop may do, and who is asked: limits, rules for commands, hooks, people |
+//! | `waitpoint.rs` | named places where tasks wait until somebody says that they may go on |
+//! | `host.rs` | what the host says: the editor or service that the program works for |
 //! | `skill_files.rs`, `skill_keys.rs`, `skill_host.rs` | skills on disk, keys of their signers; skills of the host |
 //! | `template_state.rs` | the state of templates being rendered |
 //! | `workflow.rs`, `mailbox.rs` | graphs of loops, and messages to them |
@@ -58,6 +58,7 @@ mod daemon_view;
 mod driver;
 mod estimate;
 mod evals;
+mod event_pack;
 mod event_store;
 mod exported;
 mod failure;

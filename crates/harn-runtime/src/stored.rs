@@ -15,7 +15,9 @@ use harn_system::{System, SystemExt};
 use harn_value::{Data as Json, json};
 use tokio::sync::Mutex;
 
-/// How long a process that died blocks a session, in milliseconds.
+use crate::event_pack::{packed, unpacked};
+
+/// How long a process that died holds a session back, in milliseconds.
 const LEASE_MS: i64 = 15_000;
 
 /// Interval of retries while another process holds a session.
@@ -224,7 +226,9 @@ impl Keeper {
         let (events, stored) = match found {
             Some(head) => {
                 let entries = self.entries(&key, head.length).await?;
-                let events = entries.iter().map(|entry| serde_json::from_slice(entry).map(Rc::new));
+                let events = entries
+                    .iter()
+                    .map(|entry| serde_json::from_slice(entry).map(|event| Rc::new(unpacked(event))));
                 let events: Vec<_> = events.collect::<Result<_, _>>().map_err(|_| broken("events"))?;
                 let count = events.len();
                 (events, Some(count))
@@ -312,7 +316,8 @@ fn writes(key: &str, held: &Held, now: &Content, at_ms: i64) -> Vec<Write> {
     change(&mut writes, key, had.messages.len(), same, added.collect(), at_ms);
     let stored = held.events.unwrap_or(0);
     let same = had.common_events(now).min(stored);
-    let added: Vec<Vec<u8>> = now.events[same..].iter().map(|event| event.to_string().into_bytes()).collect();
+    let added: Vec<Vec<u8>> =
+        now.events[same..].iter().map(|event| packed(event).to_string().into_bytes()).collect();
     let events = events_key(key);
     if held.events.is_none() && !added.is_empty() {
         let (id, status) = (events.clone(), EVENTS_STATUS.to_owned());
