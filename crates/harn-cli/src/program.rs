@@ -54,6 +54,8 @@ pub(crate) struct RunOptions {
     pub(crate) skills: Vec<PathBuf>,
     /// The source of model replies, and the recording of model calls.
     pub(crate) traffic: ModelTraffic,
+    /// The directory that relative names of source files refer to, if it is not the working directory of the program.
+    pub(crate) source_base: Option<PathBuf>,
     /// The builtins that the program may call.
     pub(crate) names: Option<harn_vm::Names>,
     /// The sandbox level. With one, file access is limited to the working directory and the project.
@@ -650,7 +652,11 @@ fn given(builder: harn_vm::VmBuilder, options: &RunOptions, project: &Value) -> 
         [("task", task(options)), ("project_root", project.clone()), ("task_type", Value::NIL)]
             .into_iter()
             .collect();
-    builder.global("argv", Value::from(argv)).global("context", Value::dict(context))
+    let builder = builder.global("argv", Value::from(argv)).global("context", Value::dict(context));
+    match &options.source_base {
+        Some(dir) => builder.source_base(dir.clone()),
+        None => builder,
+    }
 }
 
 /// Returns the root of the project that a directory belongs to, or nil. `warn` receives a warning about an untrusted

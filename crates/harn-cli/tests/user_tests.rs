@@ -28,6 +28,30 @@ const TWO: &str = "let shared = [1]\n\
     pipeline helper() {\n  throw \"never runs\"\n}\n";
 
 #[test]
+fn modules_of_tests_find_their_templates() {
+    let module = "pub fn hi(name) { return render(\"prompts/hi.harn.prompt\", {name: name}) }\n\
+        pub fn place() { return source_dir() }\n";
+    let test = "import { hi, place } from \"../m\"\n\
+        pipeline test_hi() {\n  assert_eq(hi(\"Ada\"), \"Hello Ada\")\n\
+        \x20 assert_eq(place(), path_join(cwd(), \"..\"))\n  assert_eq(source_dir(), cwd())\n}\n";
+    let folder = project(&[
+        ("m.harn", module),
+        ("prompts/hi.harn.prompt", "Hello {{ name }}"),
+        ("tests/a.harn", test),
+    ]);
+    let root = folder.path().to_str().unwrap();
+    for (place, args) in [
+        ("", vec!["test"]),
+        ("", vec!["test", "tests/a.harn"]),
+        ("tests", vec!["test", "a.harn"]),
+        ("prompts", vec!["test", root]),
+    ] {
+        let ran = run(&folder.path().join(place), &args);
+        assert_eq!(ran.code, 0, "{place} {args:?}\n{}", ran.shown());
+    }
+}
+
+#[test]
 fn a_failed_assertion_shows_both_values_and_the_line() {
     let folder = project(&[("tests/a.harn", TWO), ("tests/helper.harn", "fn f() { throw 1 }\n")]);
     let ran = run(folder.path(), &["test"]);

@@ -531,7 +531,9 @@ impl Driver {
                         false => Box::pin(self.call_guarded(agent, call, guards)).await?,
                     };
                     Box::pin(self.follow_servers(agent)).await?;
-                    self.keep(agent);
+                    if !matches!(answer, Answer::Blocked(_)) {
+                        self.keep(agent);
+                    }
                     answer
                 }
                 Step::Rest(rest) => match &self.keeper {
@@ -738,7 +740,8 @@ impl Driver {
         if agent.is_in_tool_turn() {
             return;
         }
-        let kept = self.stored.get().map(|stored| self.session.keep(&self.talk, agent.messages(), stored));
+        let Some(messages) = agent.session_messages() else { return };
+        let kept = self.stored.get().map(|stored| self.session.keep(&self.talk, &messages, stored));
         self.stored.set(kept);
     }
 

@@ -136,6 +136,12 @@ pub(crate) fn is_tool(value: &Value, name: &str) -> bool {
         .is_some_and(|own| own.as_str().is_some_and(|own| own == name))
 }
 
+/// Returns the declared name of a function; `None` for closures without a name and for other values.
+pub fn declared_name(value: &Value) -> Option<&str> {
+    let name = Closure::of(value)?.proto.name.as_str();
+    (!name.starts_with('<')).then_some(name)
+}
+
 /// Returns how many arguments a call of the function should pass; `None` for values that cannot be called.
 pub fn parameter_count(value: &Value) -> Option<usize> {
     if let Some(closure) = Closure::of(value) {

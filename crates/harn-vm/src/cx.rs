@@ -85,7 +85,12 @@ impl Cx {
 
     /// Returns the directory of the source file that contains the call being executed.
     pub fn caller_dir(&self) -> PathBuf {
-        std::path::Path::new(&*self.caller_file()).parent().map(PathBuf::from).unwrap_or_default()
+        let file = self.caller_file();
+        let dir = std::path::Path::new(&*file).parent().unwrap_or(std::path::Path::new(""));
+        match &self.vm().source_base {
+            Some(base) if !file.is_empty() && !file.starts_with("std/") => base.join(dir),
+            _ => dir.to_path_buf(),
+        }
     }
 
     /// Returns the source file that contains the call being executed.

@@ -3,6 +3,7 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell, UnsafeCell};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -41,6 +42,8 @@ pub struct Vm {
     pub(crate) traces: Cell<bool>,
     pub(crate) spans: Rc<Spans>,
     pub(crate) system: Rc<dyn System>,
+    /// The directory that relative names of source files refer to; by default the working directory.
+    pub(crate) source_base: Option<PathBuf>,
     gate: Gate,
     builtins: FxHashMap<&'static str, &'static Builtin>,
     tables: Vec<&'static [Builtin]>,
@@ -202,6 +205,7 @@ fn check_global(
 /// Configuration of a VM.
 pub struct VmBuilder {
     system: Rc<dyn System>,
+    source_base: Option<PathBuf>,
     names: Option<Names>,
     ceiling: Option<Ceiling>,
     tables: Vec<&'static [Builtin]>,
@@ -222,6 +226,7 @@ impl VmBuilder {
     pub fn new(system: Rc<dyn System>) -> VmBuilder {
         VmBuilder {
             system,
+            source_base: None,
             names: None,
             ceiling: None,
             tables: crate::tables(),
@@ -316,6 +321,13 @@ impl VmBuilder {
         self
     }
 
+    /// Resolves relative names of source files against this directory instead of the working directory of the program.
+    #[must_use]
+    pub fn source_base(mut self, dir: PathBuf) -> VmBuilder {
+        self.source_base = Some(dir);
+        self
+    }
+
     /// Limits the builtins that programs may call.
     #[must_use]
     pub fn limit_names(mut self, names: Names) -> VmBuilder {
@@ -369,6 +381,7 @@ impl VmBuilder {
             cleanups.observe();
         }
         Ok(Rc::new(Vm {
+            source_base: self.source_base,
             id: Rc::new(VmId::new()),
             cleanups,
             settles: Cell::new(false),

@@ -7,7 +7,7 @@ use harn_value::{Data as Value, json};
 
 use super::delivered::Delivered;
 use super::layers::Sink;
-use super::live::{Live, LiveCalls, LiveText};
+use super::live::{AnswerText, Live, LiveCalls, LiveText};
 use super::{Call, LlmRuntime, Prepared};
 use crate::conversation::Conversation;
 use crate::error::{CallError, Category, LlmError};
@@ -72,7 +72,7 @@ impl LlmRuntime {
     ) -> Result<Finished, CallError> {
         let mut pieces = |live| match live {
             Live::Text(text) => deliver(text),
-            Live::Void | Live::CallOpens { .. } | Live::CallGoesOn { .. } => {}
+            Live::Void | Live::Answer(_) | Live::CallOpens { .. } | Live::CallGoesOn { .. } => {}
         };
         self.call_telling(call, false, &mut pieces).await
     }
@@ -90,9 +90,11 @@ impl LlmRuntime {
         prepared.shown = Some(shown.clone()).filter(|_| !takes_back);
         prepared.live = true;
         self.apply_experiment(&mut prepared).await?;
-        // A reply that violates the schema is requested again, so structured calls are not streamed.
+        // A reply that violates the schema is requested again, so the text of structured calls is not user-facing until then.
         let output = &prepared.options.output;
-        let listens = !output.is_structured() && output.validator.is_none();
+        let is_structured = output.is_structured();
+        let listens = !is_structured && output.validator.is_none();
+        let mut answer = AnswerText::default();
         let sentinel = str_at(&prepared.options.raw, "done_sentinel").map(str::to_owned);
         let tools = prepared.offered.names.clone();
         let mut live = LiveText::of(&tools, sentinel.as_deref());
@@ -103,7 +105,10 @@ impl LlmRuntime {
                 StreamEvent::Restart => {
                     live = LiveText::of(&tools, sentinel.as_deref());
                     let opened = std::mem::take(&mut calls).is_open();
-                    if !takes_back {
+                    answer = AnswerText::default();
+                    if is_structured {
+                        deliver(Live::Void);
+                    } else if !takes_back {
                         delivered.restart();
                     } else if shown.replace(false) || opened {
                         deliver(Live::Void);
@@ -117,6 +122,11 @@ impl LlmRuntime {
                     }
                 }
                 event if listens => calls.feed(event, deliver),
+                event if is_structured => {
+                    if let Some(text) = answer.of(event) {
+                        deliver(Live::Answer(text.to_owned()));
+                    }
+                }
                 _ => {}
             })
             .await?;

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 
 use crate::event::StreamEvent;
 use crate::tool_text::{may_be_call, sanitize_partial};
+use crate::wire::anthropic::JSON_TOOL;
 
 /// An event for the listener of a reply that is still arriving.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Live {
     /// More user-facing text.
     Text(String),
+    /// More of the text of an answer with a schema, as the model writes it. It is not user-facing.
+    Answer(String),
     /// The model starts to write a tool call.
     CallOpens {
         /// Id of the call.
@@ -26,6 +29,30 @@ pub enum Live {
     },
     /// The attempt failed: all text and calls so far are void, and another attempt starts.
     Void,
+}
+
+/// Finds the text of an answer with a schema among the events of a reply: the text, or the arguments of the tool that
+/// takes the answer.
+#[derive(Debug, Default)]
+pub(super) struct AnswerText {
+    tool: Option<usize>,
+}
+
+impl AnswerText {
+    /// Returns the part of the answer that an event has.
+    pub(super) fn of<'e>(&mut self, event: &'e StreamEvent) -> Option<&'e str> {
+        match event {
+            StreamEvent::Text(text) => Some(text),
+            StreamEvent::ToolCallStart { index, name, .. } => {
+                if name.as_deref() == Some(JSON_TOOL) {
+                    self.tool = Some(*index);
+                }
+                None
+            }
+            StreamEvent::ToolCallDelta { index, arguments } if self.tool == Some(*index) => Some(arguments),
+            _ => None,
+        }
+    }
 }
 
 /// Up to this size in bytes, a reply is scanned at every chunk. Beyond it, the steps grow with its size, so that all

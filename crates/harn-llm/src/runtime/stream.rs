@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::delivered::Delivered;
+use super::live::AnswerText;
 use super::{Call, Finished, LlmRuntime, Prepared};
 use crate::error::CallError;
 use crate::event::StreamEvent;
@@ -68,13 +69,21 @@ impl LlmRuntime {
         prepared.shown = Some(shown.clone());
         let mut splitter = ThinkSplitter::default();
         let mut delivered = Delivered::default();
+        let is_structured = prepared.options.output.is_structured();
+        let mut answer = AnswerText::default();
         let result = self
             .ask(call, &prepared, &mut |event| {
                 if *event == StreamEvent::Restart {
                     splitter = ThinkSplitter::default();
                     delivered.restart();
+                    answer = AnswerText::default();
                 }
-                if let StreamEvent::Text(text) = event {
+                let text = match event {
+                    StreamEvent::Text(text) => Some(text.as_str()),
+                    event if is_structured => answer.of(event),
+                    _ => None,
+                };
+                if let Some(text) = text {
                     shown.set(true);
                     splitter.feed(text, &mut |piece| deliver_visible(piece, &mut delivered, deliver));
                 }

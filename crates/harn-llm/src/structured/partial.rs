@@ -73,10 +73,12 @@ impl PartialAnswer {
     }
 }
 
-/// The text without a code fence around it.
+/// The text from its first object or list on, without a code fence around it.
 fn json_of(text: &str) -> &str {
     let text = text.trim_start();
-    let Some(fenced) = text.strip_prefix("```") else { return text };
+    let Some(fenced) = text.strip_prefix("```") else {
+        return text.find(['{', '[']).map_or("", |start| &text[start..]);
+    };
     let Some((_, body)) = fenced.split_once('\n') else { return "" };
     body.split_once("\n```").map_or(body.trim_end_matches('`'), |(json, _)| json)
 }

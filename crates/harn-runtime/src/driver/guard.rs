@@ -7,6 +7,7 @@ use std::task::Poll;
 use harn_agent::agents::History;
 use harn_agent::{AgentLoop, Answer, Blocked, ModelCall};
 use harn_value::{Data as Json, Value};
+use harn_vm::closure::declared_name;
 use harn_vm::{Cx, Result};
 
 use super::Driver;
@@ -33,7 +34,10 @@ pub(super) fn guardrails(cx: &Cx, options: &Value, key: &str) -> Result<Vec<Guar
                 name: name_of(given),
                 check: partial(cx, AGENT_GUARD, vec![with_model(given, options)])?,
             },
-            false => Guardrail { name: format!("{key}[{at}]"), check: given.clone() },
+            false => {
+                let name = declared_name(given).map_or_else(|| format!("{key}[{at}]"), str::to_owned);
+                Guardrail { name, check: given.clone() }
+            }
         })
     };
     each.map(read).collect()

@@ -83,8 +83,10 @@ impl Driver {
         let tell = async |live: Live| {
             match live {
                 Live::Text(text) => {
-                    let value = self.partial.borrow_mut().as_mut().and_then(|answer| answer.push(&text));
                     self.hear(text).await?;
+                }
+                Live::Answer(text) => {
+                    let value = self.partial.borrow_mut().as_mut().and_then(|answer| answer.push(&text));
                     self.tell_partial(value).await;
                 }
                 Live::CallOpens { id, name } => self.call_opens(agent, id, &name).await,

@@ -112,6 +112,7 @@ pub(super) fn run(test: &Test, settings: &Settings, ready: &dyn Fn(&Interrupt)) 
         skills,
         observer,
         tasks_must_end: true,
+        source_base: Some(real.work_dir()),
         ..RunOptions::default()
     };
     let system = TestSystem {
