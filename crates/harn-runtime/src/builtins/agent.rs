@@ -17,11 +17,13 @@ builtins! {
     /// Agents.
     pub(crate) static AGENTS: "agents";
 
-    /// Sends a task to a model, runs the tools that it asks for, and repeats until it is finished.
+    /// Sends a task to a model, runs the tools that the model calls, and repeats until the task is
+    /// finished.
     ///
     /// Returns `{status, data, final_text, visible_text, iterations, tools, llm, transcript, ...}`. Without
-    /// `persistent: true` the first reply without tool calls ends the loop; with it the model has to say
-    /// `##DONE##`. With `schema`, the last reply has to fit, and `data` holds it.
+    /// `persistent: true` the first reply without tool calls ends the loop; with it, the loop ends when the
+    /// model writes `##DONE##`. With `schema`, the last reply must match the schema, and `data` is the
+    /// parsed value.
     ///
     /// ```harn
     /// let tools = tool_define(tool_registry(), "add", "Add", {
@@ -59,8 +61,10 @@ builtins! {
         cx.state::<Sessions>().named(session).subscribe(callback);
     }
 
-    /// Queues a message of the runtime for the next turn of a session's loop. The kind `prefill_assistant` is no message: the reply
-    /// of that turn has to go on from its content, with models that can.
+    /// Queues a runtime message for the next turn of a session's loop.
+    ///
+    /// The kind `prefill_assistant` is not a message: the reply of the next turn must continue from its content. Only
+    /// some models support this.
     ///
     /// ```harn
     /// agent_inject_feedback("s", "note", "Be quick.")
@@ -81,7 +85,7 @@ builtins! {
         cx.state::<Sessions>().named(session).queue(kind, content);
     }
 
-    /// Returns the session of the running loop, nil outside of any.
+    /// Returns the id of the running loop's session, or nil outside of a loop.
     ///
     /// ```harn
     /// println(agent_session_current_id()) // -> nil
@@ -90,7 +94,7 @@ builtins! {
         cx.state::<Sessions>().running(cx).map(|running| running.session.id.clone())
     }
 
-    /// Makes an agent: a name and the configuration of its loops.
+    /// Creates an agent: a name and the configuration of its loops.
     ///
     /// ```harn
     /// println(agent("scout", {provider: "mock"})) // -> {_type: agent, name: scout, provider: mock}
@@ -129,7 +133,7 @@ builtins! {
         out
     }
 
-    /// The handler of an agent that is a tool.
+    /// Runs an agent that is used as a tool.
     Loop async fn agent_tool = "__agent_tool"(cx, agent: Value, arguments: Value) -> "any" {
         let task = entry(&arguments, "task");
         let Some(task) = task.as_str().filter(|task| !task.trim().is_empty()) else {
@@ -142,7 +146,7 @@ builtins! {
         }
     }
 
-    /// Asks an agent that is a guardrail; returns nil, or why it stops the loop.
+    /// Runs an agent that is used as a guardrail; returns nil, or the reason why it stops the loop.
     Loop async fn agent_guard = "__agent_guard"(cx, agent: Value, value: Value) -> "any" {
         let mut options = options_of(&agent);
         let forms = ["schema", "output_schema", "json_schema", "output_format", "response_format"];

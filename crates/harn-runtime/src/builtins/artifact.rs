@@ -14,7 +14,7 @@ builtins! {
     /// Artifacts, handoffs and plans.
     pub(crate) static ARTIFACTS: "artifacts";
 
-    /// Makes an artifact: a piece of work with a kind, a text and where it comes from.
+    /// Creates an artifact: a piece of work with a kind, a text and its provenance.
     ///
     /// ```harn
     /// let a = artifact({kind: "file", title: "main.rs", text: "fn main() {}"})
@@ -24,7 +24,7 @@ builtins! {
         make(cx, "artifact", &data("artifact: fields", &fields)?)?
     }
 
-    /// Makes an artifact of another one; its `lineage` leads there.
+    /// Creates an artifact from another artifact; its `lineage` refers to the parent.
     ///
     /// ```harn
     /// let a = artifact({id: "a"})
@@ -38,7 +38,7 @@ builtins! {
         from_json(&named("artifact_derive", made)?)
     }
 
-    /// Chooses the artifacts that a policy allows, what matters most first.
+    /// Selects the artifacts that a policy allows, most important first.
     ///
     /// ```harn
     /// let list = [artifact({id: "a", kind: "note"}), artifact({id: "b", kind: "plan"})]
@@ -49,8 +49,9 @@ builtins! {
         from_json(&pure::select(&list, &policy).into())
     }
 
-    /// As `artifact_select`, without evidence that a fresher change has overtaken, without repetitions, and with long
-    /// texts shortened.
+    /// Selects artifacts like `artifact_select`, without stale evidence and duplicates.
+    ///
+    /// Evidence that a newer change has made obsolete is dropped, and long texts are shortened.
     ///
     /// ```harn
     /// let list = [artifact({id: "a", text: "same"}), artifact({id: "b", text: "same"})]
@@ -61,7 +62,7 @@ builtins! {
         from_json(&pure::select_adaptive(&list, &policy).into())
     }
 
-    /// Writes artifacts for a prompt.
+    /// Renders artifacts for a prompt.
     ///
     /// ```harn
     /// println(artifact_context([artifact({title: "Note", text: "Hi", priority: 1})]).split("\n")[1]) // -> <title>Note</title>
@@ -71,11 +72,12 @@ builtins! {
         pure::context(&list, &policy)
     }
 
-    /// Chooses the parts of artifacts that fit a budget, for a prompt.
+    /// Selects the chunks of artifacts that fit a token budget, for a prompt.
     ///
-    /// `options` has `artifacts`, `budget_tokens` (8000), `dedup` (`none`, `chunked`, `semantic`: four fifths of the words), `strategy`
-    /// (`recency`, `relevance` to `query`, `round_robin`), `microcompact_threshold` (2000 tokens: larger artifacts are cut) and
-    /// `ranker_callback(query, chunks)`, which returns a score for each chunk. The result says of each chunk whether it is in, and why.
+    /// `options` has `artifacts`, `budget_tokens` (8000), `dedup` (`none`, `chunked`, or `semantic`, which drops chunks
+    /// that share four fifths of their words), `strategy` (`recency`, `relevance` to `query`, `round_robin`),
+    /// `microcompact_threshold` (2000 tokens; larger artifacts are shortened) and `ranker_callback(query, chunks)`,
+    /// which returns a score for each chunk. The result reports for each chunk whether it is included, and why.
     ///
     /// ```harn
     /// let list = [artifact({id: "a", text: "Rust and C"}), artifact({id: "b", text: "Tea"})]
@@ -95,7 +97,7 @@ builtins! {
         from_json(&assembly.pack())
     }
 
-    /// Makes the artifact of a file.
+    /// Creates an artifact from a file.
     ///
     /// ```harn
     /// println(artifact_workspace_file("a.txt", "Hi").title) // -> a.txt
@@ -106,7 +108,7 @@ builtins! {
         build(cx, "artifact_workspace_file", "workspace_file", fields, &extra)?
     }
 
-    /// Makes the artifact of several files.
+    /// Creates an artifact from several files.
     ///
     /// ```harn
     /// println(artifact_workspace_snapshot(["a", "b"], "two files").data.paths) // -> [a, b]
@@ -119,7 +121,7 @@ builtins! {
         build(cx, "artifact_workspace_snapshot", "workspace_snapshot", fields, &extra)?
     }
 
-    /// Makes the artifact of what is selected in an editor.
+    /// Creates an artifact from an editor selection.
     ///
     /// ```harn
     /// println(artifact_editor_selection("a.txt", "Hi").kind) // -> editor_selection
@@ -130,7 +132,7 @@ builtins! {
         build(cx, "artifact_editor_selection", "editor_selection", fields, &extra)?
     }
 
-    /// Makes the artifact of a verification.
+    /// Creates an artifact from a verification result.
     ///
     /// ```harn
     /// println(artifact_verification_result("unit tests", "12 passed").priority) // -> 100
@@ -140,7 +142,7 @@ builtins! {
         build(cx, "artifact_verification_result", "verification_result", json!({"title": title, "text": shown(&text)}), &extra)?
     }
 
-    /// Makes the artifact of a test run.
+    /// Creates an artifact from a test run.
     ///
     /// ```harn
     /// println(artifact_test_result("unit", "12 passed").kind) // -> test_result
@@ -150,7 +152,7 @@ builtins! {
         build(cx, "artifact_test_result", "test_result", json!({"title": title, "text": shown(&text)}), &extra)?
     }
 
-    /// Makes the artifact of a command's output: text, or the dict that `shell` gives.
+    /// Creates an artifact from a command's output: a string, or the dict that `shell` returns.
     ///
     /// ```harn
     /// println(artifact_command_result("ls", {stdout: "a", stderr: "", status: 0}).text) // -> a
@@ -171,7 +173,7 @@ builtins! {
         build(cx, "artifact_command_result", "command_result", fields, &extra)?
     }
 
-    /// Makes the artifact of a change to a file.
+    /// Creates an artifact from a change to a file.
     ///
     /// ```harn
     /// println(artifact_diff("a.txt", "one\ntwo", "one\n2").text.split("\n").last()) // -> +2
@@ -190,7 +192,7 @@ builtins! {
         build(cx, "artifact_diff", "diff", fields, &extra)?
     }
 
-    /// Makes the artifact of what `git diff` wrote.
+    /// Creates an artifact from the output of `git diff`.
     ///
     /// ```harn
     /// println(artifact_git_diff("diff --git a/x b/x\n+++ b/x").metadata.changed_paths) // -> [x]
@@ -202,7 +204,7 @@ builtins! {
         build(cx, "artifact_git_diff", "git_diff", fields, &extra)?
     }
 
-    /// Makes the artifact of a review of a change.
+    /// Creates an artifact from a review of a change.
     ///
     /// ```harn
     /// let d = artifact_diff("a.txt", "1", "2")
@@ -212,7 +214,7 @@ builtins! {
         derived(cx, "artifact_diff_review", "diff_review", "diff review", &diff, &summary, &extra)?
     }
 
-    /// Makes the artifact of a decision about a review; its `lineage` leads to the change and to the review.
+    /// Creates an artifact from a review decision; its `lineage` refers to the change and the review.
     ///
     /// ```harn
     /// let d = artifact_diff("a.txt", "1", "2")
@@ -223,7 +225,7 @@ builtins! {
         derived(cx, "artifact_review_decision", "review_decision", "review decision", &review, &decision, &extra)?
     }
 
-    /// Makes the artifact of a change that is proposed.
+    /// Creates an artifact from a proposed change.
     ///
     /// ```harn
     /// println(artifact_patch_proposal("a.txt", "+x").kind) // -> patch_proposal
@@ -234,7 +236,7 @@ builtins! {
         build(cx, "artifact_patch_proposal", "patch_proposal", fields, &extra)?
     }
 
-    /// Makes the artifact of several checks.
+    /// Creates an artifact from several checks.
     ///
     /// ```harn
     /// println(artifact_verification_bundle("release", [{ok: true}]).data.checks) // -> [{ok: true}]
@@ -246,7 +248,7 @@ builtins! {
         build(cx, "artifact_verification_bundle", "verification_bundle", fields, &extra)?
     }
 
-    /// Makes the artifact of the wish to apply another one.
+    /// Creates an artifact that records the intent to apply another artifact.
     ///
     /// ```harn
     /// let p = artifact_patch_proposal("a.txt", "+x")
@@ -256,7 +258,7 @@ builtins! {
         derived(cx, "artifact_apply_intent", "apply_intent", "apply intent", &target, &intent, &extra)?
     }
 
-    /// Makes a handoff: work that goes on with another agent or a person.
+    /// Creates a handoff: work that another agent or a human continues.
     ///
     /// ```harn
     /// let h = handoff({source_persona: "scout", target_persona_or_human: "Ada", task: "Decide", reason: "Two ways"})
@@ -271,7 +273,7 @@ builtins! {
         from_json(&named("handoff", handoff_of(cx, &fields)).map_err(|error| trim(error, "handoff: "))?)
     }
 
-    /// Writes a handoff, or the artifact of one, for a prompt.
+    /// Renders a handoff, or a handoff artifact, for a prompt.
     ///
     /// ```harn
     /// let h = handoff({source_persona: "scout", target_persona_or_human: "Ada", task: "Decide", reason: "Two ways"})
@@ -282,7 +284,7 @@ builtins! {
         handoffs::context(&named("handoff", handoff_of(cx, &handoff)).map_err(|error| trim(error, "handoff: "))?)
     }
 
-    /// Makes a plan of whatever a model or a program wrote: steps with a state, and whether somebody approved of them.
+    /// Converts the output of a model or a program to a plan: steps with a state, and an approval state.
     ///
     /// ```harn
     /// let p = plan_artifact({tasks: ["look", {task: "mend", status: "active"}]})
@@ -292,7 +294,7 @@ builtins! {
         from_json(&named("plan_artifact", plans::plan(&data("plan_artifact: input", &input)?))?)
     }
 
-    /// Returns the steps of a plan as hosts show them.
+    /// Returns the steps of a plan in the form that hosts display.
     ///
     /// ```harn
     /// println(plan_entries(plan_artifact({steps: ["look"]}))) // -> [{content: look, status: pending}]
@@ -302,7 +304,7 @@ builtins! {
         from_json(&plans::entries(&plan).into())
     }
 
-    /// Writes a plan as Markdown.
+    /// Renders a plan as Markdown.
     ///
     /// ```harn
     /// println(plan_markdown(plan_artifact({steps: [{step: "look", status: "done"}]})).split("\n").last()) // -> - [x] look

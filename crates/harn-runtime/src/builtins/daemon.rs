@@ -10,13 +10,13 @@ use crate::convert::{data, entry, thrown};
 use crate::daemon::{self, Daemon, Daemons};
 
 builtins! {
-    /// Daemons: loops that rest until something happens, and outlive their process.
+    /// Daemons: loops that are idle until an event arrives, and outlive their process.
     pub(crate) static DAEMONS: "daemons";
 
-    /// Starts a daemon: a loop that rests after its turn and wakes for each event of `daemon_trigger`.
+    /// Starts a daemon: a loop that is idle after its turn and wakes for each event of `daemon_trigger`.
     ///
-    /// `config` has `task`, `persist_path` (a folder), and optionally `name`, `system`, `event_queue_capacity` and the options of
-    /// `agent_loop`. Returns when it rests for the first time, at the latest after half a second.
+    /// `config` has `task`, `persist_path` (a directory), and optionally `name`, `system`, `event_queue_capacity` and
+    /// the options of `agent_loop`. Returns when the daemon is idle for the first time, or after half a second.
     ///
     /// ```harn
     /// let d = daemon_spawn({task: "Watch.", provider: "mock", persist_path: "${temp_dir()}/watcher"})
@@ -27,8 +27,9 @@ builtins! {
         daemon::spawn(&cx, &config.0.unwrap_or_default()).await?.handle()
     }
 
-    /// Sends an event to a daemon: a string unchanged, any other value as JSON. Events wait in a queue on disk. Each is delivered to
-    /// exactly one completed turn, even if the process crashes.
+    /// Sends an event to a daemon: a string unchanged, any other value as JSON.
+    ///
+    /// Events wait in a queue on disk. Each is delivered to exactly one completed turn, even if the process crashes.
     ///
     /// ```harn
     /// let d = daemon_spawn({task: "Watch.", provider: "mock", persist_path: "${temp_dir()}/watcher"})
@@ -51,7 +52,7 @@ builtins! {
         daemon.handle()
     }
 
-    /// Returns the latest snapshot of a daemon, with its queue as it is now.
+    /// Returns the latest snapshot of a daemon, with the current state of its queue.
     ///
     /// ```harn
     /// let d = daemon_spawn({task: "Watch.", provider: "mock", persist_path: "${temp_dir()}/watcher"})
@@ -62,8 +63,9 @@ builtins! {
         known(cx, &daemon.0.unwrap_or_default())?.snapshot()?
     }
 
-    /// Stops a daemon when it rests, at the latest after half a second. An event whose turn was not completed by then is the
-    /// first in the queue again.
+    /// Stops a daemon when it is idle, or after half a second.
+    ///
+    /// An event whose turn was not completed returns to the head of the queue.
     ///
     /// ```harn
     /// let d = daemon_spawn({task: "Watch.", provider: "mock", persist_path: "${temp_dir()}/watcher"})
@@ -90,7 +92,7 @@ builtins! {
         daemon::resume(&cx, &path).await?.handle()
     }
 
-    /// What the task of a daemon runs.
+    /// Runs the task of a daemon.
     State async fn daemon_job = "__daemon_job"(cx, id: Value, options: Value) -> "nil" {
         daemon::job(&cx, &id.to_string(), &options).await;
     }

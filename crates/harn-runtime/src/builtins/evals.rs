@@ -45,7 +45,7 @@ builtins! {
         from_json(&pure::suite(&cases))
     }
 
-    /// Notes a number that a run is judged by, and returns it as `{name, value, metadata}`.
+    /// Records a metric of the run and returns it as `{name, value, metadata}`.
     ///
     /// ```harn
     /// println(eval_metric("recall", 0.9)) // -> {metadata: {}, name: recall, value: 0.9}
@@ -68,7 +68,7 @@ builtins! {
         from_json(&noted)
     }
 
-    /// Returns the numbers that the program has noted, in order.
+    /// Returns the metrics that the program has recorded, in order.
     ///
     /// ```harn
     /// eval_metric("recall", 1)
@@ -78,7 +78,8 @@ builtins! {
         from_json(&cx.state::<Metrics>().0.borrow().clone().into())
     }
 
-    /// Reads the manifest of a suite: `{id, name, base_dir, cases: [{label, run_path, fixture_path, compare_to}]}`.
+    /// Parses the manifest of a suite: `{id, name, base_dir, cases: [{label, run_path, fixture_path,
+    /// compare_to}]}`.
     ///
     /// ```harn
     /// println(eval_suite_manifest({id: "s", cases: [{run_path: "a.json"}]}).cases[0].label) // -> a.json
@@ -87,7 +88,7 @@ builtins! {
         from_json(&suite_manifest(&to_json(&manifest)).map_err(said("eval_suite_manifest"))?)
     }
 
-    /// Evaluates the runs of a manifest, whose paths lie below its `base_dir`.
+    /// Evaluates the runs of a manifest, with paths relative to its `base_dir`.
     ///
     /// ```harn
     /// run_record_save({id: "r", workflow_id: "w"}, "suite/run.json")
@@ -98,9 +99,10 @@ builtins! {
         from_json(&with_files(cx, &manifest["base_dir"], |files| files.suite(&manifest)).map_err(said("eval_suite_run"))?)
     }
 
-    /// Reads the manifest of a pack: cases, and the fixtures and rubrics that they name. `eval_pack` declares one.
+    /// Parses the manifest of a pack: cases, and the fixtures and rubrics that they name.
     ///
-    /// Fields that are missing are filled in; what a case names has to be there.
+    /// An `eval_pack` declaration creates such a manifest. Missing fields get defaults; every fixture and rubric that
+    /// a case names must exist.
     ///
     /// ```harn
     /// let pack = eval_pack_manifest({id: "smoke", fixtures: [{id: "run", path: "run.json"}], cases: [{run: "run"}]})
@@ -110,7 +112,9 @@ builtins! {
         from_json(&evals::manifest(&to_json(&pack)).map_err(said("eval_pack_manifest"))?)
     }
 
-    /// Evaluates the cases of a pack, whose paths lie below its `base_dir`. Only cases that block make it fail.
+    /// Evaluates the cases of a pack; only blocking cases make the pack fail.
+    ///
+    /// Paths are relative to the pack's `base_dir`.
     ///
     /// ```harn
     /// run_record_save({id: "r", workflow_id: "w", status: "failed"}, "run.json")
@@ -123,7 +127,7 @@ builtins! {
         from_json(&with_files(cx, &pack["base_dir"], |files| evals::evaluate(&pack, files)).map_err(said("eval_pack_run"))?)
     }
 
-    /// Reads an event of what had to be corrected or looked up, and hides the secrets in it.
+    /// Parses a friction event (something that was corrected or looked up) and redacts its secrets.
     ///
     /// ```harn
     /// let event = friction_event({kind: "lookup", redacted_summary: "asked with token=abc"})
@@ -133,9 +137,9 @@ builtins! {
         from_json(&friction::event(&data("friction_event: event", &event)?).map_err(said("friction_event"))?)
     }
 
-    /// Keeps such an event until the program ends: `{recorded, sink}`.
+    /// Stores a friction event until the program ends: `{recorded, sink}`.
     ///
-    /// `enabled: false` looks at the event and keeps nothing.
+    /// `enabled: false` only validates the event and does not store it.
     ///
     /// ```harn
     /// println(friction_record({kind: "lookup", source: "support"})) // -> {recorded: true, sink: memory}
@@ -149,7 +153,7 @@ builtins! {
         from_json(&json!({"recorded": recorded, "sink": "memory"}))
     }
 
-    /// Returns the events that were kept, in order.
+    /// Returns the stored friction events, in order.
     ///
     /// ```harn
     /// friction_record({kind: "lookup", source: "support"})
@@ -159,7 +163,7 @@ builtins! {
         from_json(&cx.state::<Friction>().0.borrow().clone().into())
     }
 
-    /// Forgets the events that were kept.
+    /// Removes the stored friction events.
     ///
     /// ```harn
     /// friction_record({kind: "lookup"})
@@ -170,10 +174,11 @@ builtins! {
         cx.state::<Friction>().0.borrow_mut().clear();
     }
 
-    /// Proposes what an agent should be given from the start, by what happened again and again.
+    /// Suggests context packs for an agent, from friction events that occurred repeatedly.
     ///
-    /// Events are the same trouble when kind, source and the first of the `recurrence_hints` are (without hints, the tool or the
-    /// summary). The first of them would have cost its time in any case: what is saved is that of the others.
+    /// Events are grouped by kind, source and the first of the `recurrence_hints` (without hints, the tool or the
+    /// summary). The first event of a group would have taken its time in any case, so the estimated savings are those
+    /// of the other events.
     ///
     /// ```harn
     /// let event = {kind: "lookup", source: "support", recurrence_hints: ["order status"], estimated_time_ms: 40}
@@ -186,7 +191,7 @@ builtins! {
         from_json(&found.into())
     }
 
-    /// Makes the manifest of a pack of context.
+    /// Creates the manifest of a context pack.
     ///
     /// ```harn
     /// let pack = context_pack_manifest({name: "Order Status"})
@@ -196,7 +201,7 @@ builtins! {
         from_json(&friction::context_pack(&to_json(&config)).map_err(said("context_pack_manifest"))?)
     }
 
-    /// Reads the manifest of a pack of context from a text: JSON or TOML.
+    /// Parses the manifest of a context pack from a JSON or TOML string.
     ///
     /// ```harn
     /// println(context_pack_manifest_parse("name = \"Order Status\"").id) // -> order_status
@@ -212,10 +217,10 @@ builtins! {
         from_json(&friction::context_pack(&read).map_err(wrong)?)
     }
 
-    /// Looks whether events lead to the suggestions that are expected: `{pass, failures, suggestion_count}`.
+    /// Checks whether events lead to the expected suggestions: `{pass, failures, suggestion_count}`.
     ///
     /// Each expected suggestion is `{min_suggestions, recommended_artifact, title_contains, required_capability,
-    /// required_output_slot}`; without any, one of whatever kind is expected.
+    /// required_output_slot}`; without an expectation, any suggestion passes.
     ///
     /// ```harn
     /// let event = {kind: "lookup", source: "support", metadata: {capability: "orders.read"}}

@@ -16,9 +16,10 @@ builtins! {
     /// Workflows as data.
     pub(crate) static GRAPHS: "workflows";
 
-    /// Reads the graph of a workflow and fills in what it leaves open.
+    /// Parses a workflow graph and fills in defaults.
     ///
-    /// Without `nodes`, the keys `act`, `verify` and `repair` become nodes: the work, a check, and what is done when it fails.
+    /// Without `nodes`, the keys `act`, `verify` and `repair` become nodes: the work, a check, and the repair after a
+    /// failed check.
     ///
     /// ```harn
     /// let g = workflow_graph({name: "demo", act: {mode: "llm"}, verify: {command: "true"}})
@@ -37,7 +38,7 @@ builtins! {
         edited(cx, "workflow", &config, |graph, _, _| Ok(graph))?
     }
 
-    /// Says whether a graph fits together and stays below a ceiling: `{valid, errors, warnings, reachable_nodes}`.
+    /// Validates a graph against an upper bound of its policy: `{valid, errors, warnings, reachable_nodes}`.
     ///
     /// ```harn
     /// println(workflow_validate(workflow_graph({entry: "a", nodes: {}})).errors) // -> [entry node does not exist: a]
@@ -58,7 +59,7 @@ builtins! {
         kept.give(&graph.inspect(&ceiling))
     }
 
-    /// Tells what each node may do below a ceiling.
+    /// Reports the permissions of each node under an upper bound.
     ///
     /// ```harn
     /// let g = workflow_graph({act: {capability_policy: {tools: ["run"]}}})
@@ -69,7 +70,7 @@ builtins! {
         from_json(&graph.policy_report(&limits("workflow_policy_report", &ceiling)?))
     }
 
-    /// Copies a graph: its id gets `_clone` behind it, its version goes up.
+    /// Copies a graph: appends `_clone` to its id and increments its version.
     ///
     /// ```harn
     /// println(workflow_clone(workflow_graph({id: "w", act: {}})).id) // -> w_clone
@@ -78,7 +79,7 @@ builtins! {
         edited(cx, "workflow_clone", &graph, |graph, _, moment| Ok(graph.clone_as_new(moment)))?
     }
 
-    /// Adds a node, and an edge with it.
+    /// Adds a node and an edge to it.
     ///
     /// ```harn
     /// let g = workflow_insert_node(workflow_graph({act: {}}), {id: "check", kind: "verify"}, {from: "act", to: "check"})
@@ -93,7 +94,7 @@ builtins! {
         })?
     }
 
-    /// Puts another node in the place of one.
+    /// Replaces a node.
     ///
     /// ```harn
     /// println(workflow_replace_node(workflow_graph({act: {}}), "act", {kind: "verify"}).nodes.act.kind) // -> verify
@@ -107,7 +108,8 @@ builtins! {
         })?
     }
 
-    /// Leads the ways out of a node, of one branch or without any, to another node.
+    /// Redirects the outgoing edges of a node to another node; `branch` restricts it to the edges
+    /// of one branch.
     ///
     /// ```harn
     /// let g = workflow_graph({nodes: {a: {}, b: {}, c: {}}, edges: [{from: "a", to: "b"}]})
@@ -151,7 +153,7 @@ builtins! {
         set(cx, "workflow_set_auto_compact", "auto_compact", &graph, &id, &value)?
     }
 
-    /// Sets `output_visibility` of a node: `"public"` hides results of tools and what is not for people.
+    /// Sets `output_visibility` of a node: `"public"` hides tool results and everything that is not for users.
     ///
     /// ```harn
     /// println(workflow_set_output_visibility(workflow_graph({act: {}}), "act", "public").nodes.act.output_visibility) // -> public
@@ -160,7 +162,7 @@ builtins! {
         set(cx, "workflow_set_output_visibility", "output_visibility", &graph, &id, &value)?
     }
 
-    /// Tells what is different in another graph.
+    /// Compares two graphs.
     ///
     /// ```harn
     /// let d = workflow_diff(workflow_graph({act: {}}), workflow_graph({act: {}, verify: {command: "true"}}))
@@ -171,7 +173,7 @@ builtins! {
         from_json(&left.diff(&right))
     }
 
-    /// Approves of a graph: throws when it cannot run.
+    /// Commits a graph: records the reason in its audit log, and throws when the graph cannot run.
     ///
     /// ```harn
     /// println(workflow_commit(workflow_graph({act: {}}), "first").audit_log[0].reason) // -> first

@@ -21,7 +21,7 @@ builtins! {
     /// Layered prompts and role agents.
     pub(crate) static HARNESS: "harness";
 
-    /// Renders a prompt from named layers in a fixed order, with a hash of its text.
+    /// Renders a prompt from named layers in a fixed order, with a hash of its content.
     ///
     /// ```harn
     /// let p = layered_prompt({identity: "You coordinate refunds.", safety: "Stay below the limit."})
@@ -32,7 +32,7 @@ builtins! {
         record("LayeredPrompt", &harn_prompt::layered_prompt(&shown(&layers)).or_throw()?.to_json())
     }
 
-    /// Adds rows to the tools table of a prompt: a text, or what `layered_prompt` made.
+    /// Adds rows to the tools table of a prompt: a string, or the result of `layered_prompt`.
     ///
     /// ```harn
     /// let p = augment_prompt_tools("You help.", [{name: "find", description: "Find."}])
@@ -55,10 +55,10 @@ builtins! {
         record("LayeredPrompt", &harn_prompt::augment_prompt_tools(&text, rows).to_json())
     }
 
-    /// Describes a tool for agents and prompts: name, input schema, approval, and optionally its handler.
+    /// Describes a tool for agents and prompts: name, input schema, approval, and an optional handler.
     ///
-    /// A closure as last argument is the handler; it is called with the arguments and a context. The
-    /// result may stand in any list of tools.
+    /// A closure as last argument is the handler; it is called with the arguments and a context. The result is valid
+    /// in any list of tools.
     ///
     /// ```harn
     /// let t = define_tool("find", {input_schema: {query: "string"}, approval: "always"}, { args, ctx -> args.query })
@@ -75,7 +75,7 @@ builtins! {
         tool_record(&spec, &Closures { handler, predicate: entry(&given, "approval") })
     }
 
-    /// Describes the agent that talks to the user and hands work to others.
+    /// Describes the agent that talks to the user and delegates work to other agents.
     ///
     /// ```harn
     /// println(define_coordinator("boss", {model: "m", prompt: "Lead.", routes: ["scout"]}).stateful) // -> true
@@ -94,7 +94,7 @@ builtins! {
         agent(Role::Planner, &args.0)?
     }
 
-    /// Describes an agent that carries out approved plans.
+    /// Describes an agent that executes approved plans.
     ///
     /// ```harn
     /// let plan = define_plan("Move", {schema: {actions: "list"}})
@@ -104,7 +104,7 @@ builtins! {
         agent(Role::Executor, &args.0)?
     }
 
-    /// Describes a focused agent that others call.
+    /// Describes a focused agent that other agents call.
     ///
     /// ```harn
     /// println(define_specialist("s", {model: {id: "m", provider: "mock"}, prompt: "Look."}).model.provider) // -> mock
@@ -113,7 +113,7 @@ builtins! {
         agent(Role::Specialist, &args.0)?
     }
 
-    /// Names whose runtime it is, and the version of its configuration.
+    /// Returns the owner of a runtime and the version of its configuration.
     ///
     /// ```harn
     /// println(define_tenant("acme", "v1")) // -> Tenant {resource_id: acme, version: v1}
@@ -126,7 +126,7 @@ builtins! {
         record("Tenant", &pure::define_tenant(&config).or_throw()?.to_json())
     }
 
-    /// Describes a kind of plan: the schema of its body and how its states are shown.
+    /// Describes a kind of plan: the schema of its body and the display of its states.
     ///
     /// ```harn
     /// println(define_plan("Move", {schema: {actions: "list"}, display_aliases: {draft: "Proposal"}}).display_aliases) // -> [{alias: Proposal, status: draft}]
@@ -150,7 +150,7 @@ builtins! {
         with_closures(reference_record(&spec), &[("glimpse", entry(&given, "glimpse"))])
     }
 
-    /// Describes a toolkit of one's own, usable like the built-in ones.
+    /// Describes a custom toolkit, usable like the built-in ones.
     ///
     /// ```harn
     /// let find = define_tool("find", {input_schema: {query: "string"}})
@@ -162,7 +162,8 @@ builtins! {
         toolkit_record(&spec, &entry(&given, "tools"))
     }
 
-    /// Builds a schema that accepts one of several object schemas, told apart by a constant field.
+    /// Builds a schema that accepts one of several object schemas, distinguished by a constant
+    /// field.
     ///
     /// ```harn
     /// let one = { kind -> {type: "object", properties: {kind: {const: kind}}} }
@@ -173,7 +174,8 @@ builtins! {
         from_json(&pure::tagged_union(schemas.as_array().map_or(&[], Vec::as_slice), &discriminator).or_throw()?)
     }
 
-    /// Collects agents, plans, references, toolkits and policies into one spec, and checks that they fit.
+    /// Collects agents, plans, references, toolkits and policies into one spec, and checks their
+    /// consistency.
     ///
     /// ```harn
     /// let scout = define_specialist("scout", {model: "m", prompt: "Look."})
@@ -192,7 +194,7 @@ builtins! {
         record("Conversation", &pure::parse_conversation(messages).or_throw()?.to_json())
     }
 
-    /// Makes the program that an interpreter gets.
+    /// Builds the program that an interpreter receives.
     Pure fn chat_program = "__chat_program"(cx, conversation: Value as "any?", model: Value as "any?", tenant: Value as "any?") -> "ChatProgram" {
         let model = text_of("chat_program", "model", &model)?;
         let parsed = pure::parse_conversation(
@@ -209,7 +211,7 @@ builtins! {
         program_record(&program)
     }
 
-    /// Writes the wire form of a runtime spec.
+    /// Serializes a runtime spec.
     Pure fn runtime_spec_json = "__runtime_spec_json"(cx, spec: Value as "any?") -> "string" {
         let finished = spec.as_struct().is_some_and(|instance| instance.ty.name.as_str() == "RuntimeSpec");
         let spec = if finished {
@@ -220,7 +222,7 @@ builtins! {
         pure::runtime_spec_json(&spec)
     }
 
-    /// Reads the wire form of a runtime spec.
+    /// Parses a serialized runtime spec.
     Pure fn runtime_spec_parse = "__runtime_spec_parse"(cx, wire: Value as "any?") -> "RuntimeSpec" {
         runtime_record(&pure::runtime_spec_parse(&to_json(&wire)).or_throw()?, &Value::NIL)
     }

@@ -21,10 +21,10 @@ const KINDS: [&str; 4] = ["question", "approval", "dual_control", "escalation"];
 struct AskOptions {
     /// Schema that the answer must match.
     schema: Value,
-    /// Time limit; after it, `default` is the answer.
+    /// Time limit; after it, the answer is `default`.
     #[option(default = DAY, shown = "24h", ty = "any", with = time_limit)]
     timeout: Duration,
-    /// Answer when the time limit is over. Without a schema, answers are converted to its type.
+    /// Answer after the time limit. Without a schema, answers are converted to its type.
     #[option(nil)]
     default: Option<Value>,
 }
@@ -33,7 +33,7 @@ struct AskOptions {
 #[derive(Options)]
 #[options(thrown, own_type)]
 struct ApprovalOptions {
-    /// What reviewers see of the action, in addition to its arguments.
+    /// Details of the action for reviewers, in addition to its arguments.
     detail: Value,
     /// Arguments of the action.
     args: Value,
@@ -46,7 +46,7 @@ struct ApprovalOptions {
     /// Time limit; after it, the request fails.
     #[option(default = DAY, shown = "24h", ty = "any", with = time_limit)]
     deadline: Duration,
-    /// Who asks.
+    /// Principal that makes the request.
     #[expect(dead_code, reason = "part of the request, which is recorded as it was given")]
     principal: Value,
     /// References that support the request.
@@ -96,13 +96,14 @@ fn any_list(value: &Value) -> std::result::Result<Value, String> {
 }
 
 builtins! {
-    /// People in the loop.
+    /// Human in the loop.
     pub(crate) static HITL: "people";
 
-    /// Asks a person and returns the answer.
+    /// Asks a human a question and returns the answer.
     ///
-    /// The host is asked, else the person at the terminal. With `schema` the answer must fit it, else it gets the type of
-    /// `default`. When `timeout` (24 hours) is over, `default` is the answer; without one `HumanTimeoutError` is thrown.
+    /// The host answers; without a host, the user at the terminal. With `schema`, the answer must match it; without,
+    /// the answer is converted to the type of `default`. After `timeout` (24 hours) the answer is `default`; without a
+    /// default, `HumanTimeoutError` is thrown.
     ///
     /// ```harn
     /// host_mock("hitl", "question", {answer: "7"})
@@ -126,10 +127,10 @@ builtins! {
         coerced(&cx, &answer, &schema, &default.unwrap_or_default()).await?
     }
 
-    /// Waits until enough people approve an action: `{approved, reviewers, approved_at, reason, signatures}`.
+    /// Waits for the approval of an action: `{approved, reviewers, approved_at, reason, signatures}`.
     ///
-    /// `quorum` (1) different people of `reviewers` must say yes within `deadline` (24 hours); the first no throws
-    /// `ApprovalDeniedError`. A signature covers the action with its `args` and `detail`.
+    /// `quorum` (1) different reviewers of `reviewers` must approve within `deadline` (24 hours); the first
+    /// rejection throws `ApprovalDeniedError`. A signature covers the action with its `args` and `detail`.
     ///
     /// ```harn
     /// host_mock("hitl", "approval", {approved: true, reviewer: "ada"})
@@ -161,7 +162,7 @@ builtins! {
         }))
     }
 
-    /// Runs a closure after `n` of `m` people approved, and returns its value.
+    /// Runs a closure after `n` of `m` reviewers approved, and returns its value.
     ///
     /// ```harn
     /// host_mock("hitl", "dual_control", [{approved: true, reviewer: "ada"}, {approved: true, reviewer: "bob"}])
@@ -193,10 +194,10 @@ builtins! {
         value
     }
 
-    /// Hands something over to a role: `{request_id, role, reason, trace_id, status, accepted_at, reviewer}`.
+    /// Escalates to a role: `{request_id, role, reason, trace_id, status, accepted_at, reviewer}`.
     ///
-    /// `status` is `accepted` when the host takes it, else `pending`: the program goes on. A durable run waits until
-    /// somebody takes it (`harn answer`), for 24 hours.
+    /// `status` is `accepted` when the host accepts the escalation, else `pending`; the program continues in both
+    /// cases. A durable run waits up to 24 hours until a reviewer accepts (`harn answer`).
     ///
     /// ```harn
     /// println(escalate_to("legal", "a contract").status) // -> pending
@@ -228,7 +229,7 @@ builtins! {
         }))
     }
 
-    /// Lists the requests of the program that wait for an answer, the oldest first.
+    /// Lists the pending requests of the program, oldest first.
     ///
     /// ```harn
     /// println(hitl_pending()) // -> []

@@ -10,10 +10,10 @@ builtins! {
     /// Hooks around tool calls.
     pub(crate) static HOOKS: "hooks";
 
-    /// Refuses or shortens calls of tools in all loops of the program, in the order of registration.
+    /// Rejects tool calls or shortens their results in all loops of the program, in registration order.
     ///
-    /// `pattern` is a glob over names of tools (default `*`); `deny` is the reason by which matching calls are refused,
-    /// `max_output` the number of characters beyond which their results are shortened as `microcompact` does it.
+    /// `pattern` is a glob over tool names (default `*`). `deny` is the reason for rejecting matching calls.
+    /// `max_output` is the number of characters above which results are shortened as by `microcompact`.
     ///
     /// ```harn
     /// register_tool_hook({pattern: "delete_*", deny: "nothing is deleted here"})
@@ -40,8 +40,10 @@ builtins! {
         cx.state::<Hooks>().register(&pattern, deny, max_output);
     }
 
-    /// Removes the hooks that `register_tool_hook` added. Those of the project's manifest stay. Below a policy, as in a handler
-    /// of a loop that has one, no hooks are removed: they may be what limits the loop.
+    /// Removes the hooks that `register_tool_hook` added; hooks of the project's manifest stay.
+    ///
+    /// Under a policy, as in a handler of a loop that has one, no hooks are removed, because they may restrict the
+    /// loop.
     ///
     /// ```harn
     /// register_tool_hook({deny: "no"})

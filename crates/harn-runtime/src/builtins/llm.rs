@@ -44,8 +44,8 @@ builtins! {
 
     /// Calls a model once and returns its reply in the same shape for every provider.
     ///
-    /// Throws an error dict with `category`, `kind`, `reason` and `message`; wrong options are thrown as
-    /// text before anything is sent.
+    /// Throws an error dict with `category`, `kind`, `reason` and `message`. Invalid options are thrown
+    /// as a string before a request is sent.
     ///
     /// ```harn
     /// llm_mock({text: "Paris."})
@@ -74,7 +74,8 @@ builtins! {
         from_json(&harn_llm::runtime::safe_json(result))
     }
 
-    /// Calls a model for data of a schema, asking again when the reply does not match, and returns it.
+    /// Calls a model for data of a schema, retries when the reply does not match, and returns the
+    /// data.
     ///
     /// ```harn
     /// llm_mock({text: "{\"answer\": 42}"})
@@ -94,7 +95,8 @@ builtins! {
         }
     }
 
-    /// As `llm_call_structured`, returning `{ok, data, error}` instead of throwing.
+    /// Calls a model like `llm_call_structured` and returns `{ok, data, error}` instead of
+    /// throwing.
     ///
     /// ```harn
     /// llm_mock({text: "no json"})
@@ -109,7 +111,8 @@ builtins! {
         from_json(&calling(&cx, &options.json, work).await)
     }
 
-    /// As `llm_call_structured`, returning data, raw text, attempts and usage in one envelope.
+    /// Calls a model like `llm_call_structured` and returns data, raw text, attempts and usage in
+    /// one dict.
     ///
     /// ```harn
     /// llm_mock({text: "Here: {\"a\": 1}"})
@@ -124,7 +127,7 @@ builtins! {
         from_json(&calling(&cx, &options.json, work).await)
     }
 
-    /// Continues a text, or fills the gap between two.
+    /// Completes a text after a prefix, or between a prefix and a suffix.
     ///
     /// ```harn
     /// println(llm_completion("let total = ", ";", nil, {provider: "mock"}).text) // -> Mock completion after 12 chars before 1 chars
@@ -143,11 +146,11 @@ builtins! {
         from_json(&result.map_err(|e| failed(&e))?)
     }
 
-    /// Calls a model and returns a channel that delivers the reply piece by piece.
+    /// Calls a model and returns a channel that delivers the reply in pieces.
     ///
-    /// The channel closes with the reply; a call that fails closes it, too, and the loop over it throws the
-    /// error dict. Dropping or closing the channel closes the connection. `result()` of the channel waits for the end and
-    /// gives the dict of `llm_call`.
+    /// The channel closes after the reply. A failed call also closes it, and a loop over the channel throws the error
+    /// dict. Dropping or closing the channel closes the connection. `result()` of the channel waits for the end and
+    /// returns the dict of `llm_call`.
     ///
     /// ```harn
     /// llm_mock({text: "one two"})
@@ -186,10 +189,11 @@ builtins! {
         channel.into_value()
     }
 
-    /// Returns a caller: a closure that takes `{prompt, system, options}` and gives what `llm_call` gives.
+    /// Returns a caller: a closure that takes `{prompt, system, options}` and returns the result of
+    /// `llm_call`.
     ///
-    /// `options.handlers` is a list of closures `(call, next) -> result`, outermost first, around the call;
-    /// the other options are defaults of each call.
+    /// `options.handlers` is a list of closures `(call, next) -> result` around the call, outermost first;
+    /// the other options are the defaults of each call.
     ///
     /// ```harn
     /// let loud = { call, next -> next({...call, prompt: call.prompt.upper()}) }
@@ -215,7 +219,7 @@ builtins! {
         partial(cx, "__llm_caller", vec![handlers, defaults.into()])?
     }
 
-    /// Makes the call of a caller, from its first handler on.
+    /// Runs a call through the handlers of a caller, starting with the first.
     Llm async fn llm_caller = "__llm_caller"(cx, handlers: Value as "any?", defaults: Value as "any?", call: Value as "any?") -> "dict" {
         check_call(&call)?;
         let call = with_defaults(&call, &defaults);
@@ -225,7 +229,7 @@ builtins! {
         cx.call(&next, [call]).await?
     }
 
-    /// Runs the handler of a caller at a depth; behind the last one stands `llm_call`.
+    /// Runs the handler at a depth of a caller's stack; after the last handler, `llm_call` runs.
     Llm async fn llm_caller_step = "__llm_caller_step"(cx, handlers: Value as "any?", defaults: Value as "any?", depth: i64, call: Value as "any?") -> "dict" {
         check_call(&call)?;
         let call = with_defaults(&call, &defaults);
@@ -238,8 +242,9 @@ builtins! {
         cx.call(&handler, [call, next]).await?
     }
 
-    /// Calls a closure under the rate limit of a provider, and again with a growing pause when it fails
-    /// for a reason that passes. The end of a `deadline` around the call and cancellation are no such reasons.
+    /// Calls a closure under the rate limit of a provider and retries transient failures with a growing pause.
+    ///
+    /// The end of a `deadline` around the call and cancellation are not transient.
     ///
     /// ```harn
     /// println(with_rate_limit("mock", { -> 7 })) // -> 7
@@ -279,7 +284,9 @@ builtins! {
         Value::NIL
     }
 
-    /// Checks a provider: its address, its key and, when given, a model. Never throws.
+    /// Checks a provider: its address, its key and, if a model is given, the model.
+    ///
+    /// Never throws.
     ///
     /// ```harn
     /// let r = llm_healthcheck("nobody")

@@ -26,7 +26,7 @@ struct UpdateOptions {
 /// Options of `continue_as_new`.
 #[derive(Options)]
 struct ContinueOptions {
-    /// Data that the next generation starts with; the program ends here.
+    /// Data that the next generation starts with; the current program ends.
     #[option(nil)]
     state: Option<Value>,
 }
@@ -47,7 +47,7 @@ builtins! {
         next_generation(&cx, "continue_as_new", &target, options.read()?).await?
     }
 
-    /// Returns the state that the program passed to `continue_as_new(target, {state: ...})` before it restarted; nil the first time.
+    /// Returns the state passed to `continue_as_new(target, {state: ...})` before the restart; nil the first time.
     ///
     /// ```harn
     /// let n = continued_state()?.n ?? 1
@@ -59,10 +59,10 @@ builtins! {
 }
 
 builtins! {
-    /// What `workflow.NAME(…)` calls: the builtin `workflow` is the receiver.
+    /// Methods of `workflow`: the builtin `workflow` is the receiver of `workflow.NAME(…)`.
     pub(crate) static METHODS: "workflows";
 
-    /// Leaves a message in the mailbox of a workflow: `{workflow_id, message, status}`.
+    /// Adds a message to the mailbox of a workflow: `{workflow_id, message, status}`.
     ///
     /// ```harn
     /// let sent = workflow.signal("demo-signal", "hello", {n: 1})
@@ -79,7 +79,7 @@ builtins! {
         from_json(&json!({"workflow_id": mailbox.id, "message": message, "status": status}))
     }
 
-    /// Takes the oldest message of a workflow; nil when there is none.
+    /// Takes the oldest message of a workflow; nil if the mailbox is empty.
     ///
     /// ```harn
     /// workflow.signal("demo-receive", "hello")
@@ -99,7 +99,7 @@ builtins! {
         from_json(&mailbox.change(take).await?)
     }
 
-    /// Publishes a value of a workflow for whoever asks; returns its status.
+    /// Publishes a value of a workflow for queries; returns its status.
     ///
     /// ```harn
     /// println(workflow.publish_query("demo-query", "progress", 40).query_count) // -> 1
@@ -112,7 +112,7 @@ builtins! {
         from_json(&status)
     }
 
-    /// Returns the value that a workflow published last; nil when there is none.
+    /// Returns the value that a workflow published last; nil if there is none.
     ///
     /// ```harn
     /// workflow.publish_query("demo-ask", "progress", 40)
@@ -124,7 +124,9 @@ builtins! {
         from_json(&mailbox.read()?["queries"][name.as_str()])
     }
 
-    /// Leaves a message and waits for its answer. Options: `timeout_ms` (30000, or a duration).
+    /// Adds a message and waits for its answer.
+    ///
+    /// The option `timeout_ms` is the time limit (30000, or a duration).
     ///
     /// ```harn
     /// println(try { workflow.update("demo-update", "rename", nil, {timeout_ms: 1}) }) // -> Result.Err(workflow update 'rename' timed out for 'demo-update')
@@ -175,7 +177,7 @@ builtins! {
         from_json(&status)
     }
 
-    /// Marks a workflow as paused, and leaves the message `pause`.
+    /// Marks a workflow as paused and adds the message `pause`.
     ///
     /// ```harn
     /// println(workflow.pause("demo-pause").paused) // -> true
@@ -186,7 +188,7 @@ builtins! {
         control(&cx, "workflow.pause", &target, "pause", true).await?
     }
 
-    /// Ends the pause of a workflow, and leaves the message `resume`.
+    /// Ends the pause of a workflow and adds the message `resume`.
     ///
     /// ```harn
     /// println(workflow.resume("demo-resume").paused) // -> false
@@ -197,7 +199,7 @@ builtins! {
         control(&cx, "workflow.resume", &target, "resume", false).await?
     }
 
-    /// Tells how a workflow stands.
+    /// Returns the status of a workflow.
     ///
     /// ```harn
     /// println(workflow.status("demo-nobody").generation) // -> 1
@@ -208,7 +210,7 @@ builtins! {
         from_json(&mailbox.status(&mailbox.read()?))
     }
 
-    /// The same as `continue_as_new`, with `state` as well.
+    /// The same as `continue_as_new`, including the option `state`.
     ///
     /// ```harn
     /// println(workflow.continue_as_new("demo-again").generation) // -> 2

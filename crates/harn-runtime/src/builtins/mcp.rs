@@ -16,12 +16,13 @@ use crate::mcp_http::run_aside;
 use crate::mcp_project::{ProjectServers, unknown};
 
 builtins! {
-    /// Servers of the Model Context Protocol: programs that offer tools, resources and prompts.
+    /// Clients of the Model Context Protocol: servers that offer tools, resources and prompts.
     pub(crate) static MCP: "mcp";
 
-    /// Connects to a server: starts the command, or opens the address if it begins with `http://` or `https://`. `options` are
-    /// the fields of an entry of `mcp_servers`, such as `env`, `headers`, `timeout` and `on_sampling`. The connection ends with
-    /// `mcp_disconnect`, or when nothing refers to the client any more.
+    /// Connects to a server: starts the command, or opens the address if it begins with `http://` or `https://`.
+    ///
+    /// `options` are the fields of an entry of `mcp_servers`, such as `env`, `headers`, `timeout` and `on_sampling`.
+    /// The connection ends with `mcp_disconnect`, or when the last reference to the client is dropped.
     ///
     /// ```harn
     /// let server = "read l; echo '{\"id\":1,\"result\":{\"serverInfo\":{\"name\":\"demo\"}}}'; read l; read l"
@@ -50,7 +51,7 @@ builtins! {
         Value::foreign(Client::connect(&cx, "mcp_connect", &server, &callbacks).await?)
     }
 
-    /// Returns the tools of a server as it describes them, each with `_mcp_server`.
+    /// Returns the tools of a server with the server's descriptions, each with `_mcp_server`.
     ///
     /// ```harn
     /// let server = "read l; echo '{\"id\":1,\"result\":{\"serverInfo\":{\"name\":\"demo\"}}}'; read l; read l; echo '{\"id\":2,\"result\":{\"tools\":[{\"name\":\"add\"}]}}'"
@@ -62,9 +63,11 @@ builtins! {
         from_json(&client.get()?.tools(&cx).await?.into())
     }
 
-    /// Calls a tool of a server. Returns structured content as data; without it a single text as a string, other content as
-    /// the list of its blocks, and nil for no content. Structured content next to images or other media is the last block of
-    /// the list, `{type: "structured", data}`. Throws the text of a result that is an error.
+    /// Calls a tool of a server and returns its content.
+    ///
+    /// Structured content is returned as data. Without it, a single text is returned as a string, other content as the
+    /// list of its blocks, and no content as nil. Structured content next to images or other media is the last block of
+    /// the list, `{type: "structured", data}`. A result that is an error throws its text.
     ///
     /// ```harn
     /// let server = "read l; echo '{\"id\":1,\"result\":{\"serverInfo\":{\"name\":\"demo\"}}}'; read l; read l; echo '{\"id\":2,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"5\"}]}}'"
@@ -91,7 +94,7 @@ builtins! {
         from_json(&client.get()?.list(&cx, "resources/list", "resources").await?.into())
     }
 
-    /// Returns the patterns of addresses for which a server has resources.
+    /// Returns the URI templates of a server's resources.
     ///
     /// ```harn
     /// let server = "read l; echo '{\"id\":1,\"result\":{\"serverInfo\":{\"name\":\"demo\"}}}'; read l; read l; echo '{\"id\":2,\"result\":{\"resourceTemplates\":[{\"uriTemplate\":\"note:{id}\"}]}}'"
@@ -116,7 +119,7 @@ builtins! {
         from_json(&client.get()?.list(&cx, "prompts/list", "prompts").await?.into())
     }
 
-    /// Reads a resource: the text of a single one, nil for none, else the list of its contents.
+    /// Reads a resource: a single text as a string, no content as nil, other content as a list.
     ///
     /// ```harn
     /// let server = "read l; echo '{\"id\":1,\"result\":{\"serverInfo\":{\"name\":\"demo\"}}}'; read l; read l; echo '{\"id\":2,\"result\":{\"contents\":[{\"uri\":\"note:a\",\"text\":\"Hi\"}]}}'"
@@ -150,7 +153,7 @@ builtins! {
         from_json(&client.get()?.ask(&cx, "prompts/get", params).await?)
     }
 
-    /// Returns the name of a server: `{name, connected: true}`, and its `instructions` if it has any.
+    /// Returns `{name, connected: true}` for a server, with its `instructions` if it has any.
     ///
     /// ```harn
     /// let server = "read l; echo '{\"id\":1,\"result\":{\"serverInfo\":{\"name\":\"demo\"}}}'; read l; read l"
@@ -172,8 +175,9 @@ builtins! {
         info
     }
 
-    /// Returns the client of a server from `[[mcp]]` in the manifest of the project, and starts the server if it does not run. It
-    /// runs until each request was released, and then for `keep_alive_ms`.
+    /// Returns the client of a server from `[[mcp]]` in the project's manifest, and starts the server if needed.
+    ///
+    /// The server runs until every request is released, and then for `keep_alive_ms`.
     ///
     /// ```harn
     /// println(try { mcp_ensure_active("tracker") } catch (e) { e }) // -> mcp: no server named 'tracker' is registered (check harn.toml)
@@ -184,7 +188,7 @@ builtins! {
         client.ok_or_else(|| thrown(unknown(&name)))?
     }
 
-    /// Releases a server of `mcp_ensure_active`. Does nothing if no server of that name runs.
+    /// Releases a server of `mcp_ensure_active`; does nothing if no server of that name runs.
     ///
     /// ```harn
     /// println(mcp_release("tracker")) // -> nil
@@ -194,8 +198,9 @@ builtins! {
         Value::NIL
     }
 
-    /// Lists the servers of the project's manifest: `{name, active, references}`. A server that runs is active, even without
-    /// references.
+    /// Lists the servers of the project's manifest: `{name, active, references}`.
+    ///
+    /// A running server is active, even without references.
     ///
     /// ```harn
     /// println(mcp_registry_status()) // -> []
@@ -204,8 +209,9 @@ builtins! {
         ProjectServers::of(cx).status(cx)?
     }
 
-    /// Returns the card that describes a server: of a server with `card` in the manifest, or from an address or a
-    /// file. Each is read once.
+    /// Returns the server card of a server with `card` in the manifest, or from a URL or a file.
+    ///
+    /// Each card is read once.
     ///
     /// ```harn
     /// write_file("card.json", "{\"name\": \"tracker\"}")
@@ -217,7 +223,7 @@ builtins! {
         ProjectServers::of(&cx).card(&cx, &wanted).await?
     }
 
-    /// Ends a server. Whoever uses the client afterwards gets an error.
+    /// Disconnects from a server; later uses of the client throw an error.
     ///
     /// ```harn
     /// let server = "read l; echo '{\"id\":1,\"result\":{\"serverInfo\":{\"name\":\"demo\"}}}'; read l; read l"
@@ -230,13 +236,13 @@ builtins! {
         Value::NIL
     }
 
-    /// What a connection over HTTP does without a caller that waits.
+    /// Runs background work of an HTTP connection.
     State async fn mcp_aside = "__mcp_aside"(cx, errand: Value) -> "nil" {
         run_aside(&cx, &errand).await?;
         Value::NIL
     }
 
-    /// What waits for a server of the project to be needed no more.
+    /// Waits until a server of the project is no longer needed.
     State async fn mcp_keeper = "__mcp_keeper"(cx, name: Value) -> "nil" {
         ProjectServers::of(&cx).keep(&cx, &name.to_string()).await?;
         Value::NIL

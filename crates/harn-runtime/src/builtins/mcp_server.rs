@@ -7,10 +7,12 @@ use harn_vm::builtins;
 use crate::mcp_server::Offers;
 
 builtins! {
-    /// What `harn serve mcp` offers to clients.
+    /// Tools, resources and prompts that `harn serve mcp` offers to clients.
     pub(crate) static MCP_SERVER: "mcp server";
 
-    /// Offers the tools of a registry to the clients of `harn serve mcp`. A tool of a name that is offered takes its place.
+    /// Offers the tools of a registry to the clients of `harn serve mcp`.
+    ///
+    /// A tool replaces an offered tool of the same name.
     ///
     /// Of `annotations`, clients see `title`, `readOnlyHint`, `destructiveHint`, `idempotentHint` and `openWorldHint`.
     ///
@@ -33,8 +35,10 @@ builtins! {
         cx.state::<Offers>().add_tools("mcp_serve", &registry.0.unwrap_or_default())?;
     }
 
-    /// Offers a text to the clients of `harn serve mcp`: `{uri, name, text, title?, description?, mime_type?}`. In place of
-    /// `text`, `handler` is a function that returns the text, called with `{uri}` for each read; nil means that there is none.
+    /// Offers a text resource to clients of `harn serve mcp`: `{uri, name, text, title?, description?, mime_type?}`.
+    ///
+    /// Instead of `text`, `handler` is a function that returns the text, called with `{uri}` for each read; nil means
+    /// that the resource does not exist.
     ///
     /// ```harn
     /// println(mcp_resource({uri: "note://hello", name: "hello", text: "Hello"})) // -> nil
@@ -43,9 +47,11 @@ builtins! {
         cx.state::<Offers>().add_resource(&config)?;
     }
 
-    /// Offers texts whose addresses have a form, such as `note://{id}`: `{uri_template, name, handler, title?, description?,
-    /// mime_type?}`. The handler gets the values of the address as a dict and gives the text, or nil when there is none.
-    /// `{name}` is a value up to the next `/`, `{+name}` one that may have more of them.
+    /// Offers resources whose URIs match a template such as `note://{id}` to the clients of `harn serve mcp`.
+    ///
+    /// The config is `{uri_template, name, handler, title?, description?, mime_type?}`. The handler receives the
+    /// variables of the URI as a dict and returns the text, or nil if the resource does not exist. `{name}` matches up
+    /// to the next `/`; `{+name}` may contain `/`.
     ///
     /// ```harn
     /// mcp_resource_template({uri_template: "note://{id}", name: "note", handler: { at -> "Note ${at.id}" }})
@@ -55,8 +61,10 @@ builtins! {
         cx.state::<Offers>().add_template(&config)?;
     }
 
-    /// Offers a prompt to the clients of `harn serve mcp`: `{name, handler, title?, description?, arguments?}`. The handler
-    /// gets the arguments as a dict and gives a string, which is one message of the user, or a list of `{role, content}`.
+    /// Offers a prompt to clients of `harn serve mcp`: `{name, handler, title?, description?, arguments?}`.
+    ///
+    /// The handler receives the arguments as a dict and returns a string, which becomes one user message, or a list of
+    /// `{role, content}`.
     ///
     /// ```harn
     /// mcp_prompt({name: "greet", arguments: [{name: "who", required: true}], handler: { args -> "Greet ${args.who}." }})

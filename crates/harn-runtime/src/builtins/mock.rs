@@ -7,7 +7,7 @@ use crate::convert::{entry, from_json, to_json};
 use crate::llm_embedder::runtime;
 
 builtins! {
-    /// Mock answers of models.
+    /// Mock replies of models.
     pub(crate) static MOCK: "mock";
 
     /// Queues a reply of the mock model; while replies are queued, no call reaches the network.
@@ -28,7 +28,7 @@ builtins! {
         runtime(cx).mock_push(&given).map_err(Error::runtime)?;
     }
 
-    /// Returns what the mock was asked: `{messages, system, tools, thinking}` per call.
+    /// Returns the calls that the mock received: `{messages, system, tools, thinking}` per call.
     ///
     /// ```harn
     /// llm_call("Hi", "Be brief.", {provider: "mock"})
@@ -38,7 +38,7 @@ builtins! {
         runtime(cx).mock_calls().iter().map(from_json).collect::<Vec<Value>>()
     }
 
-    /// Forgets queued answers and recorded calls.
+    /// Removes queued replies and recorded calls.
     ///
     /// ```harn
     /// llm_mock({text: "x"})
@@ -49,7 +49,7 @@ builtins! {
         runtime(cx).mock_clear();
     }
 
-    /// Puts the mock's answers and calls aside and starts with none.
+    /// Saves the queued replies and recorded calls of the mock, and starts with none.
     ///
     /// ```harn
     /// llm_mock({text: "outer"})
@@ -62,7 +62,7 @@ builtins! {
         runtime(cx).mock_push_scope();
     }
 
-    /// Brings back what the last `llm_mock_push_scope` put aside.
+    /// Restores the replies and calls that the last `llm_mock_push_scope` saved.
     ///
     /// ```harn
     /// println(try { llm_mock_pop_scope() }) // -> Result.Err(llm_mock_pop_scope: no scope to pop)

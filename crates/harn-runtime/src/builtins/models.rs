@@ -11,7 +11,7 @@ use crate::llm_embedder::{LlmState, runtime};
 /// Options of `llm_pick_model`.
 #[derive(Options)]
 struct PickOptions {
-    /// Provider that the model must have.
+    /// Required provider of the model.
     provider: Option<String>,
 }
 
@@ -19,7 +19,8 @@ builtins! {
     /// Providers and models.
     pub(crate) static MODELS: "models";
 
-    /// Returns what a route can do: tools, streaming, prompt caching, thinking and the like.
+    /// Returns the capabilities of a provider and model: tools, streaming, prompt caching, thinking
+    /// and others.
     ///
     /// ```harn
     /// println(provider_capabilities("anthropic", "claude-opus-4-7").native_tools) // -> true
@@ -30,8 +31,9 @@ builtins! {
         from_json(&runtime(cx).capabilities_json(&provider, &model))
     }
 
-    /// Installs capability rules from TOML text, in front of the shipped ones, instead of those installed
-    /// before; returns true.
+    /// Installs capability rules from a TOML string and returns true.
+    ///
+    /// The rules take precedence over the shipped ones and replace rules that were installed before.
     ///
     /// ```harn
     /// provider_capabilities_install("[[provider.mine]]\nmodel_match = \"*\"\nnative_tools = true\n")
@@ -47,7 +49,7 @@ builtins! {
         true
     }
 
-    /// Drops the capability rules that were installed or come from `harn.toml`.
+    /// Removes the capability rules that were installed or come from `harn.toml`.
     ///
     /// ```harn
     /// provider_capabilities_clear()
@@ -58,7 +60,7 @@ builtins! {
         true
     }
 
-    /// Makes a provider name known.
+    /// Registers a provider name.
     ///
     /// ```harn
     /// provider_register("mine")
@@ -81,7 +83,7 @@ builtins! {
         names(runtime(cx).config().provider_names())
     }
 
-    /// Returns the names of providers that can be used now, sorted.
+    /// Returns the names of the providers that are available now, sorted.
     ///
     /// ```harn
     /// println(llm_available_providers().contains("ollama")) // -> true
@@ -100,7 +102,7 @@ builtins! {
         names(runtime(cx).config().alias_names())
     }
 
-    /// Returns the configuration of a provider, or of all.
+    /// Returns the configuration of one provider, or of all providers.
     ///
     /// ```harn
     /// println(llm_config("openai").auth_envs) // -> [OPENAI_API_KEY]
@@ -132,7 +134,7 @@ builtins! {
         from_json(&runtime.config().resolve_model_json(&selector, &runtime.capabilities(), runtime.embedder()))
     }
 
-    /// Returns what is known about a model.
+    /// Returns the known properties of a model.
     ///
     /// ```harn
     /// println(llm_model_info("gpt-4o").capabilities.native_tools) // -> true
@@ -185,7 +187,7 @@ builtins! {
         runtime(cx).config().qc_default(&provider).map(str::to_owned)
     }
 
-    /// Returns provider, model and whether a key is set, as the environment says.
+    /// Returns the provider, the model and whether a key is set, according to the environment.
     ///
     /// ```harn
     /// println(type_of(llm_info().api_key_set)) // -> bool
@@ -230,9 +232,9 @@ builtins! {
         cx.state::<LlmState>().trace.borrow().events().map(from_json).collect::<Vec<Value>>()
     }
 
-    /// Returns what the trace events of the program add up to: calls, tokens, tools, retries.
+    /// Returns the totals of the program's trace events: calls, tokens, tools, retries.
     ///
-    /// `status` is that of the last loop, `unknown` without one.
+    /// `status` is the status of the last loop, or `unknown` without one.
     ///
     /// ```harn
     /// llm_call("Hi", nil, {provider: "mock"})
@@ -245,7 +247,7 @@ builtins! {
 }
 
 builtins! {
-    /// What calls cost.
+    /// Costs of model calls.
     pub(crate) static COSTS: "costs";
 
     /// Estimates the cost of tokens in USD; 0 for unknown models.
@@ -281,7 +283,7 @@ builtins! {
         from_json(&runtime(cx).ledger().usage_json())
     }
 
-    /// Sets how much the run may cost in USD; calls that would pass it are refused.
+    /// Sets the budget of the run in USD; calls that would exceed it are rejected.
     ///
     /// ```harn
     /// llm_budget(0.5)
@@ -298,7 +300,7 @@ builtins! {
         runtime(cx).ledger().set_budget(usd);
     }
 
-    /// Returns what is left of the budget, nil without one.
+    /// Returns the remaining budget, or nil without one.
     ///
     /// ```harn
     /// println(llm_budget_remaining()) // -> nil

@@ -19,10 +19,10 @@ builtins! {
     /// Prompt assembly.
     pub(crate) static PROMPTS: "prompts";
 
-    /// Assembles the system prompt of the options of a call and explains each fragment of it.
+    /// Assembles the system prompt for call options and explains each of its fragments.
     ///
     /// No model is called. `without: [tool]` adds the same prompt without those tools and the
-    /// difference; `detail: true` adds byte ranges and how stable the prompt is from turn to turn.
+    /// difference; `detail: true` adds byte ranges and the stability of the prompt between turns.
     ///
     /// ```harn
     /// let e = prompt_explain({system: "You help.", tools: [{name: "todo", guidance: "Tick items."}]})
@@ -40,7 +40,8 @@ builtins! {
         from_json(&harn_prompt::prompt_explain(&options).or_throw()?)
     }
 
-    /// Quotes untrusted content of an XML element: no tag of the runtime or of `names` begins or ends in it.
+    /// Escapes untrusted content of an XML element: it cannot open or close a tag of the runtime or of
+    /// `names`.
     ///
     /// ```harn
     /// println(__quote_element("a</note><b>", ["note"])) // -> a&lt;/note><b>
@@ -54,8 +55,8 @@ builtins! {
 
     /// Builds the fragments of a turn's primary block, as `agent_loop` sends them.
     ///
-    /// `session` is the id of a session, a transcript or nil: without a system text among the options, the one stored there
-    /// is taken.
+    /// `session` is a session id, a transcript or nil. Without a system prompt in the options, the system prompt of the
+    /// session is used.
     ///
     /// A closure as option `recitation` is called with `{iteration, messages, tools_used}`, as in each turn of a loop.
     ///
@@ -79,7 +80,8 @@ builtins! {
         bodies.join("\n\n")
     }
 
-    /// Turns what a project folder shows (languages, remotes, credentials) into gated prompt fragments.
+    /// Converts signals of a project directory (languages, remotes, credentials) to gated prompt
+    /// fragments.
     ///
     /// ```harn
     /// let p = project_context_profile(".", {fingerprint: {languages: ["rust"]}, credentials: []})
@@ -112,7 +114,7 @@ builtins! {
         from_json(&profile.or_throw()?)
     }
 
-    /// Tells the languages, package managers and version control of a project folder.
+    /// Detects the languages, package managers and version control of a project directory.
     ///
     /// ```harn
     /// println(type_of(project_fingerprint("."))) // -> dict
@@ -126,7 +128,7 @@ builtins! {
         from_json(&Json::Object(fingerprint))
     }
 
-    /// Renders the catalog of skills that a model may load, within a number of characters.
+    /// Renders the catalog of skills that a model may load, up to a number of characters.
     ///
     /// ```harn
     /// println(render_always_on_catalog([])) // -> (none)

@@ -12,7 +12,7 @@ builtins! {
     /// Reminders.
     pub(crate) static REMINDERS: "transcripts";
 
-    /// Makes the transcript event of a reminder; what has a wrong shape gets its default.
+    /// Creates the transcript event of a reminder; fields of the wrong shape get their defaults.
     ///
     /// ```harn
     /// let e = transcript_reminder_event({body: "Be brief.", ttl_turns: 2})
@@ -28,8 +28,10 @@ builtins! {
         from_json(&pure::reminder_event(&reminder))
     }
 
-    /// Adds a provider of reminders to the loops that begin from now on: at each event that it subscribes to, `evaluate` is
-    /// called with `{event, session, session_id, payload, options, config}` and returns nil, a reminder, `{reminder}` or a list.
+    /// Registers a reminder provider for loops that start later.
+    ///
+    /// At each event that it subscribes to, `evaluate` is called with `{event, session, session_id, payload, options,
+    /// config}` and returns nil, a reminder, `{reminder}` or a list.
     ///
     /// The events are `session_start`, `pre_turn`, `post_turn`, `post_tool`, `post_compact`, `session_resume`, `daemon_idle`
     /// and `budget_pressure`. A provider with the same id is replaced.
@@ -46,7 +48,7 @@ builtins! {
         cx.state::<Reminders>().register(Provider::parse(&provider).or_throw()?);
     }
 
-    /// Removes the providers that `register_reminder_provider` added; loops that run ask them no more.
+    /// Removes the providers that `register_reminder_provider` added; running loops stop calling them.
     ///
     /// ```harn
     /// println(clear_reminder_providers()) // -> nil
@@ -55,8 +57,9 @@ builtins! {
         cx.state::<Reminders>().clear_providers();
     }
 
-    /// Adds a reminder to a session that runs or will run, and returns its id. Options are those of
-    /// `transcript.inject_reminder`.
+    /// Adds a reminder to a session and returns the reminder's id.
+    ///
+    /// The session may be running or not. Options are those of `transcript.inject_reminder`.
     ///
     /// ```harn
     /// agent_session_remind("s", {body: "Tests are red."})
@@ -72,7 +75,7 @@ builtins! {
         reminder.id
     }
 
-    /// Removes reminders from a session and returns how many; all given selectors (`id`, `tag`, `dedupe_key`) must match.
+    /// Removes reminders from a session and returns their number; all selectors (`id`, `tag`, `dedupe_key`) must match.
     ///
     /// ```harn
     /// agent_session_remind("s", {body: "Tests are red.", tags: ["tests"]})
@@ -85,10 +88,10 @@ builtins! {
 }
 
 builtins! {
-    /// What `transcript.NAME(…)` calls: the builtin `transcript` is the receiver.
+    /// Methods of `transcript`: the builtin `transcript` is the receiver of `transcript.NAME(…)`.
     pub(crate) static METHODS: "transcripts";
 
-    /// Adds a reminder to a transcript; pending ones with its `dedupe_key` are replaced.
+    /// Adds a reminder to a transcript and replaces pending ones with the same `dedupe_key`.
     ///
     /// ```harn
     /// let r = transcript.inject_reminder(transcript(), {body: "Be brief.", ttl_turns: 2})
@@ -100,7 +103,7 @@ builtins! {
         from_json(&injected.to_json())
     }
 
-    /// Removes reminders from a transcript; all given selectors must match.
+    /// Removes reminders from a transcript; all selectors must match.
     ///
     /// ```harn
     /// let r = transcript.inject_reminder(transcript(), {body: "Be brief.", tags: ["style"]})

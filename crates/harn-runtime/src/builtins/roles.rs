@@ -18,16 +18,19 @@ use crate::roles::tools::options_of;
 use crate::roles::{ask, references, start, tools};
 
 builtins! {
-    /// The runtime of agents with roles.
+    /// Runtime of role agents.
     pub(crate) static ROLES: "roles";
 
-    /// Makes a runtime of a spec: coordinator, planner, executor and specialists that answer, call each other, keep their memory and
-    /// ask people.
+    /// Creates a runtime from a spec of role agents.
     ///
-    /// `spec` is what `define_runtime` gives, or its wire form. `deps` may have `tool_bindings`, `services`, `approval_predicates`,
-    /// `action_dispatcher`, `event_hooks`, `interpreter` (`"live"`, `"scripted"`, `"noop"`, closures), `testing`, `data_environment` and
-    /// `stores`. The handle has `query`, `run_specialist`, `respond_to_approval`, `create_reference`, `resolve_reference`,
-    /// `reference_glimpse`, `program_for`, `registrations`, `list_traces`, `get_trace` and `resource_id`.
+    /// Its coordinator, planner, executor and specialists answer queries, call each other, keep their memory and
+    /// request approvals.
+    ///
+    /// `spec` is the result of `define_runtime` or its serialized form. `deps` may have `tool_bindings`, `services`,
+    /// `approval_predicates`, `action_dispatcher`, `event_hooks`, `interpreter` (`"live"`, `"scripted"`, `"noop"`,
+    /// closures), `testing`, `data_environment` and `stores`. The handle has `query`, `run_specialist`,
+    /// `respond_to_approval`, `create_reference`, `resolve_reference`, `reference_glimpse`, `program_for`,
+    /// `registrations`, `list_traces`, `get_trace` and `resource_id`.
     ///
     /// ```harn
     /// let scout = define_specialist("scout", {model: "m", prompt: "Look."})
@@ -74,7 +77,7 @@ builtins! {
         model_call(&at(&cx, &closures), &Carried::<Turn>::of(&turn)?, &call).await?
     }
 
-    /// A call of a tool in a turn.
+    /// A tool call in a turn.
     State async fn role_tool = "__role_tool"(cx, turn: Value, closures: Value as "any?", name: Text, args: Value as "any?", id: Value as "any?") -> "any" {
         let id = id.as_str().map(|id| id.to_string());
         tools::call(&at(&cx, &closures), &Carried::<Turn>::of(&turn)?, &name, &args, id).await?

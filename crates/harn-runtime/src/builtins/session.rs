@@ -25,7 +25,7 @@ builtins! {
     /// Sessions.
     pub(crate) static SESSIONS: "sessions";
 
-    /// Opens a session, or finds the one of that name, and returns its id.
+    /// Opens a session, or finds the existing one of that name, and returns its id.
     ///
     /// A loop with that `session_id` continues the conversation.
     ///
@@ -49,7 +49,7 @@ builtins! {
         id
     }
 
-    /// Returns whether there is a session of that name.
+    /// Returns whether a session of that name exists.
     ///
     /// ```harn
     /// println(agent_session_exists("nobody")) // -> false
@@ -68,8 +68,9 @@ builtins! {
         known(cx, "agent_session_length", &id)?.history.borrow().messages.len()
     }
 
-    /// Returns a session as a transcript with `parent_id`, `child_ids` and `branched_at_event_index`; nil when no
-    /// session has that name.
+    /// Returns a session as a transcript with ancestry fields; nil when no session has that name.
+    ///
+    /// The fields are `parent_id`, `child_ids` and `branched_at_event_index`.
     ///
     /// ```harn
     /// let s = agent_session_open("s")
@@ -102,7 +103,7 @@ builtins! {
         })
     }
 
-    /// Forgets what was said in a session.
+    /// Removes the messages, events and summary of a session.
     ///
     /// ```harn
     /// let s = agent_session_open("s")
@@ -121,7 +122,7 @@ builtins! {
         session_store::flush(&cx, &session).await?;
     }
 
-    /// Copies a session, without those who listen to it, and returns the id of the copy.
+    /// Copies a session without its subscribers and returns the id of the copy.
     ///
     /// ```harn
     /// let s = agent_session_open("s")
@@ -143,7 +144,9 @@ builtins! {
         fork(&cx, "agent_session_fork_at", &src, Some(keep), &dst).await?
     }
 
-    /// Keeps the newest messages of a session and returns how many that are. Tool results whose call is cut go with it.
+    /// Removes all but the newest messages of a session and returns how many remain.
+    ///
+    /// A tool result whose call is removed is removed with it.
     ///
     /// ```harn
     /// let s = agent_session_open("s")
@@ -196,7 +199,7 @@ builtins! {
         session_store::flush(&cx, &session).await?;
     }
 
-    /// Replaces the older messages of a session by a summary and returns how many messages it has then.
+    /// Replaces the older messages of a session by a summary and returns the new number of messages.
     ///
     /// ```harn
     /// let s = agent_session_open("s")
@@ -210,7 +213,9 @@ builtins! {
         left
     }
 
-    /// Forgets a session. One that is stored stays in the store: another process may open it at once.
+    /// Closes a session and drops it from memory.
+    ///
+    /// A stored session stays in the store, and another process may open it immediately.
     ///
     /// ```harn
     /// agent_session_close(agent_session_open("s"))

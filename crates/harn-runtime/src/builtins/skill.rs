@@ -29,7 +29,7 @@ builtins! {
     /// Skills.
     pub(crate) static SKILLS: "skills";
 
-    /// Makes an empty skill registry.
+    /// Creates an empty skill registry.
     ///
     /// ```harn
     /// println(skill_registry()) // -> {_type: skill_registry, skills: []}
@@ -38,7 +38,7 @@ builtins! {
         skills::empty()
     }
 
-    /// Returns a registry with one more skill; a skill of the same name is replaced in place.
+    /// Returns a registry with an additional skill; a skill of the same name is replaced in place.
     ///
     /// ```harn
     /// let skills = skill_define(skill_registry(), "ship", {description: "Ship a release"})
@@ -97,7 +97,7 @@ builtins! {
         skills::remove(&skills, &name).or_throw()?
     }
 
-    /// Returns a plain listing of the skills, sorted by name.
+    /// Returns a plain-text listing of the skills, sorted by name.
     ///
     /// ```harn
     /// println(skill_describe(skill_registry()).lines()) // -> [Available skills:, (none)]
@@ -126,9 +126,10 @@ builtins! {
             .collect::<Vec<Value>>()
     }
 
-    /// Returns the body of a skill with its placeholders filled in.
+    /// Returns the body of a skill with its placeholders replaced.
     ///
-    /// `$ARGUMENTS` and `$1` to `$9` are the arguments, `${HARN_...}` variables of the environment.
+    /// `$ARGUMENTS` and `$1` to `$9` are replaced by the arguments, `${HARN_...}` by environment
+    /// variables.
     ///
     /// ```harn
     /// println(skill_render("Deploy $1 to $2.", ["api", "staging"])) // -> Deploy api to staging.
@@ -161,9 +162,9 @@ builtins! {
         skills::render(&body, &args, |name| variable(&cx, name, folder.as_deref()))
     }
 
-    /// Returns the rendered body of a skill of the global registry `skills`: one on disk, or one that the host has.
+    /// Returns the rendered body of a skill from disk, from the host or from the global registry `skills`.
     ///
-    /// A skill that must be signed, and is not, is an error.
+    /// An unsigned skill that must be signed is an error.
     ///
     /// ```harn
     /// println(unwrap_err(try { load_skill("deploy") })) // -> load_skill: skill 'deploy' not found

@@ -19,7 +19,7 @@ builtins! {
 
     /// Renders a template file or an embedded prompt (`std/…`).
     ///
-    /// Relative paths start at the folder of the calling file; `@/` at the project's root.
+    /// Relative paths start at the directory of the calling file, `@/` at the project's root.
     ///
     /// ```harn
     /// let text = render("std/agent/prompts/default_nudge.harn.prompt", {done_sentinel: "##DONE##"})
@@ -29,7 +29,7 @@ builtins! {
         file(cx, "render", &path, &bindings)
     }
 
-    /// Renders a prompt template: as `render`, and marks the file as a prompt for bundles and checks.
+    /// Renders a prompt template like `render`, and marks the file as a prompt for bundles and checks.
     ///
     /// ```harn
     /// let text = render_prompt("std/agent/prompts/progress_nudge.harn.prompt", {progress_tool: "report"})
@@ -39,7 +39,7 @@ builtins! {
         file(cx, "render_prompt", &path, &bindings)
     }
 
-    /// Renders a template given as text.
+    /// Renders a template from a string.
     ///
     /// ```harn
     /// println(render_string("Hello {{ name | upper }}!", {name: "Ada"})) // -> Hello ADA!
@@ -54,7 +54,7 @@ builtins! {
         rendered(cx, &template, &bindings, &loader, false)?.text
     }
 
-    /// Renders a template and tells where each part of the text came from.
+    /// Renders a template and reports the source of each part of the output.
     ///
     /// ```harn
     /// let r = render_with_provenance("std/agent/prompts/progress_nudge.harn.prompt", {progress_tool: "report"})
@@ -75,7 +75,7 @@ builtins! {
         out
     }
 
-    /// Notes that a rendered prompt was handed to a model, and returns how often it was.
+    /// Records that a rendered prompt was sent to a model, and returns how often it was sent.
     ///
     /// ```harn
     /// println(prompt_mark_rendered("prompt-1")) // -> 1

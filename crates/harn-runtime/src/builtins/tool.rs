@@ -142,7 +142,7 @@ builtins! {
     /// Tools.
     pub(crate) static TOOLS: "tools";
 
-    /// Makes an empty tool registry.
+    /// Creates an empty tool registry.
     ///
     /// ```harn
     /// println(tool_registry()) // -> {_type: tool_registry, tools: []}
@@ -151,12 +151,12 @@ builtins! {
         registry::empty()
     }
 
-    /// Returns a registry with one more tool; a tool of the same name is replaced.
+    /// Returns a registry with an additional tool; a tool of the same name is replaced.
     ///
-    /// The config has `parameters` (name to type or schema), `handler` (called with one dict of
-    /// arguments) or another `executor`, and optionally `returns`, `guidance`, `annotations`,
-    /// `defer_loading`, `namespace` and `compact`. `idempotent: true` or `on_uncertain` (`"fail"`, `"retry"` or `"ask"`) says what
-    /// a durable run does with requests and programs of the handler that were interrupted, unless these say it themselves.
+    /// The config has `parameters` (name to type or schema), `handler` (called with one dict of arguments) or another
+    /// `executor`, and optionally `returns`, `guidance`, `annotations`, `defer_loading`, `namespace` and `compact`.
+    /// `idempotent: true` or `on_uncertain` (`"fail"`, `"retry"` or `"ask"`) defines how a durable run treats
+    /// interrupted requests and programs of the handler, unless they set it themselves.
     ///
     /// ```harn
     /// let tools = tool_define(tool_registry(), "add", "Add two numbers", {
@@ -188,8 +188,9 @@ builtins! {
         registry::define(&args.0).or_throw()?
     }
 
-    /// Calls the only tool of a registry: what calling a `tool` declaration like a function does. The arguments are those of
-    /// the declaration in order, or one dict of them by name.
+    /// Calls the only tool of a registry; implements calls of `tool` declarations.
+    ///
+    /// The arguments are those of the declaration in order, or one dict of them by name.
     Pure async fn call_tool = "__call_tool"(cx, tools: Value as "any?", args: Rest) -> "any" {
         let entries = registry::entries("call", &tools).or_throw()?;
         let [tool] = &entries[..] else {
@@ -205,11 +206,14 @@ builtins! {
         cx.call(&handler, arguments).await?
     }
 
-    /// Makes a tool from its description, without code: a function that checks its arguments and then answers as a dry run,
-    /// or hands the call to a tool of the host.
+    /// Creates a tool from its description, without code.
     ///
-    /// Config: `description` (required), `name`, `parameters`, `returns`, `capabilities`, `side_effect_level` (inferred from the
-    /// capabilities), `executor` (`dry_run` or `host_bridge` with `host_tool`). Equal configs give the same tool.
+    /// The tool is a function that checks its arguments. It then returns a dry run, or forwards the call to a tool of
+    /// the host.
+    ///
+    /// Config: `description` (required), `name`, `parameters`, `returns`, `capabilities`, `side_effect_level` (inferred
+    /// from the capabilities), `executor` (`dry_run` or `host_bridge` with `host_tool`). Equal configs return the same
+    /// tool.
     ///
     /// ```harn
     /// let find = tool_synthesize({description: "Find a flight", parameters: {to: "string"}, capabilities: ["http.get"]})
@@ -225,7 +229,7 @@ builtins! {
         Partial::value(call, vec![Value::str(&id)])
     }
 
-    /// Calls a synthesized tool: what its function does.
+    /// Runs the call of a synthesized tool.
     State async fn call_synthesized = "__synthesized_tool"(cx, id: Text, args: Value as "any?") -> "any" {
         let spec = cx.state::<Synthesized>().0.borrow().get(&*id).cloned();
         let Some(spec) = spec else {
@@ -261,7 +265,7 @@ builtins! {
         from_json(&Json::Array(specs))
     }
 
-    /// Forgets the synthesized tools; calls of them are errors then.
+    /// Removes the synthesized tools; later calls of them fail.
     ///
     /// ```harn
     /// tool_synthesize({description: "Find a flight"})
@@ -272,11 +276,12 @@ builtins! {
         cx.state::<Synthesized>().0.borrow_mut().clear();
     }
 
-    /// Looks for what is wrong with tools before a model sees them: `{valid, diagnostics: [{code, severity, message, tool?,
-    /// field?}]}`. Only errors make a surface invalid.
+    /// Validates tools before a model sees them: `{valid, diagnostics: [{code, severity, message, tool?, field?}]}`.
+    ///
+    /// Only errors make a surface invalid.
     ///
     /// `surface` is a registry, a list of tools, or a dict of `tools`, `native_tools`, `policy`, `approval_policy`,
-    /// `system`, `prompt`, `prompts` and `tool_search`; without one it is the registry in force.
+    /// `system`, `prompt`, `prompts` and `tool_search`; the default is the active registry.
     ///
     /// ```harn
     /// let tools = tool_define(tool_registry(), "look", "Look", {parameters: {path: "string"}, handler: { args -> "seen" }})
@@ -366,7 +371,7 @@ builtins! {
         registry::remove(tools, &name.to_string()).or_throw()?
     }
 
-    /// Returns a plain listing of the tools, sorted by name.
+    /// Returns a plain-text listing of the tools, sorted by name.
     ///
     /// ```harn
     /// println(tool_describe(tool_registry()).lines()) // -> [Available tools:, (none)]
@@ -375,7 +380,7 @@ builtins! {
         registry::describe(&tools).or_throw()
     }
 
-    /// Returns a description of the tools in Markdown, for models that get no other contract.
+    /// Returns a Markdown description of the tools, for models without native tool calls.
     ///
     /// ```harn
     /// println(tool_prompt(tool_registry())) // -> No tools are available.
@@ -409,7 +414,7 @@ builtins! {
         registry::schema(&tools, components).or_throw()?
     }
 
-    /// Returns the JSON calls between `<tool_call>` tags of a text.
+    /// Parses the JSON calls between `<tool_call>` tags of a string.
     ///
     /// ```harn
     /// println(tool_parse_call("<tool_call>{\"name\": \"t\"}</tool_call>")) // -> [{name: t}]
@@ -418,7 +423,7 @@ builtins! {
         registry::parse_calls(&text)
     }
 
-    /// Returns a tool result in its tag.
+    /// Wraps a tool result in its tag.
     ///
     /// ```harn
     /// println(tool_format_result("t", "ok")) // -> <tool_result>{"name": "t", "result": "ok"}</tool_result>
@@ -431,9 +436,9 @@ builtins! {
         registry::format_result(&quote_name(&name.to_string()), &quote(&result.to_string()))
     }
 
-    /// Makes a registry the current one for `tool_ref` and `tool_def`; nil unbinds. Returns it.
+    /// Makes a registry the current one for `tool_ref` and `tool_def` and returns it; nil unbinds.
     ///
-    /// With a second argument: returns a copy of a tool spec (`define_tool`) with that handler.
+    /// With a second argument, returns a copy of a tool spec (`define_tool`) with that handler.
     ///
     /// ```harn
     /// tool_bind(tool_define(tool_registry(), "read", "d", {handler: nil}))
@@ -475,7 +480,7 @@ builtins! {
         registry::public_entry(&bound(cx, "tool_def", &name)?)
     }
 
-    /// Shortens a text to its head, its tail and the lines between that look like diagnostics.
+    /// Shortens a string to its head, its tail and the diagnostic lines between them.
     ///
     /// ```harn
     /// println(microcompact("short", 200)) // -> short

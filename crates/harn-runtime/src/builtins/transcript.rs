@@ -16,7 +16,7 @@ builtins! {
     /// Transcripts.
     pub(crate) static TRANSCRIPTS: "transcripts";
 
-    /// Makes an empty transcript.
+    /// Creates an empty transcript.
     ///
     /// ```harn
     /// println(transcript_messages(transcript())) // -> []
@@ -26,7 +26,7 @@ builtins! {
         from_json(&pure::empty(metadata, &|| new_id(cx.vm())))
     }
 
-    /// Makes an empty message list.
+    /// Creates an empty message list.
     ///
     /// ```harn
     /// println(add_user(conversation(), "Hi")) // -> [{content: Hi, role: user}]
@@ -35,7 +35,7 @@ builtins! {
         Vec::<Value>::new()
     }
 
-    /// Makes a transcript of messages.
+    /// Creates a transcript from messages.
     ///
     /// ```harn
     /// println(transcript_stats(transcript_from_messages([{role: "user", content: "Hi"}])).message_count) // -> 1
@@ -54,7 +54,7 @@ builtins! {
         made(pure::field("transcript_messages", &to_json(&transcript), "messages"))?
     }
 
-    /// Returns the events of a transcript: one per message, then what else happened.
+    /// Returns the events of a transcript: one per message, then the other events.
     ///
     /// ```harn
     /// println(transcript_events(add_user(transcript(), "Hi"))[0].kind) // -> message
@@ -72,7 +72,7 @@ builtins! {
         made(pure::field("transcript_assets", &to_json(&transcript), "assets"))?
     }
 
-    /// Returns the summary of a transcript, nil without one.
+    /// Returns the summary of a transcript, or nil without one.
     ///
     /// ```harn
     /// println(transcript_summary(transcript())) // -> nil
@@ -118,8 +118,9 @@ builtins! {
         made(pure::add_asset(&to_json(&transcript), &data("transcript_add_asset: asset", &asset)?, &|| new_id(cx.vm())))?
     }
 
-    /// Renders what a person sees of a transcript, one line per event: what user and assistant said. System messages, results of
-    /// tools and what the runtime tells the model are left out.
+    /// Renders the visible events of a transcript, one line each: messages of user and assistant.
+    ///
+    /// System messages, tool results and runtime messages to the model are omitted.
     ///
     /// ```harn
     /// println(transcript_render_visible(add_user(transcript(), "Hi"))) // -> user: Hi
@@ -137,7 +138,7 @@ builtins! {
         pure::render_full(&checked("transcript_render_full", &transcript)?)
     }
 
-    /// Writes a transcript as JSON.
+    /// Serializes a transcript to JSON.
     ///
     /// ```harn
     /// println(json_parse(transcript_export(transcript())).version) // -> 2
@@ -146,7 +147,7 @@ builtins! {
         pure::export(&checked("transcript_export", &transcript)?)
     }
 
-    /// Reads a transcript from JSON.
+    /// Parses a transcript from JSON.
     ///
     /// ```harn
     /// println(transcript_import(transcript_export(transcript())).version) // -> 2
@@ -155,7 +156,7 @@ builtins! {
         made(pure::import(&text))?
     }
 
-    /// Copies a transcript under an id of its own.
+    /// Copies a transcript and assigns a new id.
     ///
     /// ```harn
     /// println(transcript_fork(transcript()).state) // -> forked
@@ -164,7 +165,7 @@ builtins! {
         made(pure::fork(&to_json(&transcript), &to_json(&options), &|| new_id(cx.vm())))?
     }
 
-    /// Makes an empty transcript in state `active`.
+    /// Creates an empty transcript in state `active`.
     ///
     /// ```harn
     /// println(transcript_reset().state) // -> active
@@ -246,7 +247,7 @@ builtins! {
         made(pure::add_tool_result(&to_json(&to), &tool_use_id, data("add_tool_result: content", &content)?, &ids))?
     }
 
-    /// Lets a model summarise a transcript and keeps its last messages.
+    /// Summarizes a transcript with a model and keeps its last messages.
     ///
     /// ```harn
     /// llm_mock({text: "They said hi."})
@@ -289,7 +290,7 @@ builtins! {
         from_json(&compacted.transcript)
     }
 
-    /// Replaces the older messages of a list by one that stands for them, whatever its size.
+    /// Replaces the older messages of a list by one summary message, regardless of their size.
     ///
     /// ```harn
     /// var list = []
@@ -301,7 +302,7 @@ builtins! {
         crate::compact::list(&cx, &messages, &options).await?
     }
 
-    /// Estimates the tokens of messages: bytes of their text divided by four.
+    /// Estimates the tokens of messages: bytes of their content divided by four.
     ///
     /// ```harn
     /// println(estimate_tokens([{role: "user", content: "12345678"}])) // -> 2

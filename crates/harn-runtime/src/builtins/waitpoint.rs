@@ -10,13 +10,13 @@ use harn_vm::{Result, builtins};
 use crate::convert::{data, from_json, thrown};
 use crate::waitpoint::{Wait, checked, create, resolve};
 
-/// What `waitpoint_create` takes.
+/// Fields of `waitpoint_create`.
 #[derive(Options)]
 #[options(thrown, own_type, short = "id")]
 struct NewWaitpoint {
-    /// Its id; generated when missing.
+    /// Id; generated if missing.
     id: Option<String>,
-    /// Who creates it.
+    /// Creator.
     by: Option<String>,
     /// Data of the program.
     #[option(ty = "dict")]
@@ -29,9 +29,9 @@ struct NewWaitpoint {
 struct CompleteOptions {
     /// The result, as JSON data.
     value: Value,
-    /// Who completes it.
+    /// Name of the completing party.
     by: Option<String>,
-    /// Why.
+    /// Reason.
     reason: Option<String>,
     /// Data to add to the metadata of the waitpoint.
     #[option(ty = "dict")]
@@ -42,9 +42,9 @@ struct CompleteOptions {
 #[derive(Options)]
 #[options(thrown, own_type)]
 struct CancelOptions {
-    /// Who cancels it.
+    /// Name of the cancelling party.
     by: Option<String>,
-    /// Why.
+    /// Reason.
     reason: Option<String>,
     /// Data to add to the metadata of the waitpoint.
     #[option(ty = "dict")]
@@ -55,7 +55,7 @@ struct CancelOptions {
 #[derive(Options)]
 #[options(thrown, own_type)]
 struct WaitOptions {
-    /// Time limit: a duration or milliseconds; without one there is none.
+    /// Time limit: a duration or milliseconds; unlimited if missing.
     #[option(ty = "duration | int | float", with = wait_limit)]
     timeout: Option<Duration>,
     /// Id of the wait in errors and records.
@@ -66,10 +66,13 @@ builtins! {
     /// Waitpoints.
     pub(crate) static WAITPOINTS: "waitpoints";
 
-    /// Makes a waitpoint, and gives it: `{id, status, created_at, created_by, completed_at, completed_by, cancelled_at, cancelled_by, value, reason, metadata}`.
+    /// Creates a waitpoint and returns it.
     ///
-    /// Takes an id (without one it is drawn) or `{id, by, metadata}`. Who makes one that is there gets it as it stands.
-    /// `std/waitpoint` has the same with shorter names.
+    /// The result is `{id, status, created_at, created_by, completed_at, completed_by, cancelled_at, cancelled_by,
+    /// value, reason, metadata}`.
+    ///
+    /// The argument is an id (generated if missing) or `{id, by, metadata}`. An existing waitpoint with that id is
+    /// returned unchanged. `std/waitpoint` has the same functions under shorter names.
     ///
     /// ```harn
     /// println(waitpoint_create("paid").status) // -> open
@@ -80,9 +83,9 @@ builtins! {
         from_json(&create(cx, id, by.into(), data("waitpoint_create: metadata", &metadata)?)?)
     }
 
-    /// Completes a waitpoint: all who wait for it go on.
+    /// Completes a waitpoint: all tasks that wait for it continue.
     ///
-    /// A waitpoint that is completed or cancelled already is an error.
+    /// Completing a completed or cancelled waitpoint is an error.
     ///
     /// ```harn
     /// waitpoint_create("paid")
@@ -98,9 +101,9 @@ builtins! {
         from_json(&resolve(cx, name, &id, "waitpoint.completed", &payload)?)
     }
 
-    /// Cancels a waitpoint: it will not be completed.
+    /// Cancels a waitpoint: it cannot be completed later.
     ///
-    /// A waitpoint that is completed or cancelled already is an error.
+    /// Cancelling a completed or cancelled waitpoint is an error.
     ///
     /// ```harn
     /// waitpoint_create("paid")
@@ -115,12 +118,11 @@ builtins! {
         from_json(&resolve(cx, name, &id, "waitpoint.cancelled", &payload)?)
     }
 
-    /// Waits until a waitpoint, or each of a list, is completed, one is cancelled, or `timeout` is over.
+    /// Waits until a waitpoint, or each of a list, is completed, one is cancelled, or `timeout` expires.
     ///
-    /// The result is `{status, waitpoints, reason, ...}` with `status` `completed`, `cancelled`, `timed_out` or `interrupted` (the
-    /// task that waits was cancelled); nothing is thrown.
-    /// A durable run that only waits holds no process; `harn answer RUN ID VALUE` completes the waitpoint. A host is asked
-    /// `waitpoint.wait`.
+    /// The result is `{status, waitpoints, reason, ...}` with `status` `completed`, `cancelled`, `timed_out` or
+    /// `interrupted` (the waiting task was cancelled); nothing is thrown. A durable run that only waits needs no
+    /// process `harn answer RUN ID VALUE` completes the waitpoint. A host receives the request `waitpoint.wait`.
     ///
     /// ```harn
     /// waitpoint_create("paid")

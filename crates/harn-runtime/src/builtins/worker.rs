@@ -18,13 +18,14 @@ use crate::worker::sub_agent::{self, SubAgent};
 use crate::worker::{job, place, stage};
 
 builtins! {
-    /// Workers: loops, stages and workflows that run beside the program, and sub-agents.
+    /// Workers: loops, stages and workflows that run concurrently with the program, and sub-agents.
     pub(crate) static WORKERS: "workers";
 
-    /// Hands work on to a worker, which runs beside the program, and returns its handle.
+    /// Starts a worker, which runs concurrently with the program, and returns its handle.
     ///
-    /// `config.node` is one stage, `config.graph` a workflow. `wait: true` waits for the end. `policy` and `tools` narrow what
-    /// the worker may do; it never may more than whoever starts it. It sees copies of the program's variables, as `spawn` does.
+    /// `config.node` is one stage, `config.graph` a workflow. `wait: true` waits for the end. `policy` and `tools`
+    /// restrict the permissions of the worker, which never exceed those of its parent. As with `spawn`, the worker sees
+    /// copies of the program's variables.
     ///
     /// ```harn
     /// llm_mock({text: "A summary."})
@@ -42,7 +43,7 @@ builtins! {
         worker.handle()
     }
 
-    /// Waits for a worker, or for each of a list, and returns the handles as they are then.
+    /// Waits for a worker, or for each of a list, and returns the updated handles.
     ///
     /// A worker with `carry: {retriggerable: true}` ends only when it is closed.
     ///
@@ -71,7 +72,7 @@ builtins! {
         worker.handle()
     }
 
-    /// Starts a new task in a worker that has ended. The worker keeps its state as its `carry` specifies.
+    /// Starts a new task in a finished worker, which keeps its state as its `carry` specifies.
     ///
     /// ```harn
     /// let w = spawn_agent({task: "One", wait: true, node: {mode: "llm", model_policy: {provider: "mock"}}})
@@ -89,7 +90,8 @@ builtins! {
         worker.handle()
     }
 
-    /// Wakes a worker that waits between triggers: a text is its next task, anything else is given as JSON.
+    /// Wakes a worker that waits between triggers: a string is its next task, other values are passed as
+    /// JSON.
     ///
     /// ```harn
     /// let node = {mode: "llm", model_policy: {provider: "mock"}}
@@ -110,7 +112,9 @@ builtins! {
         worker.handle()
     }
 
-    /// Loads a worker by its id or the path of its snapshot. One whose process died while it ran starts its task again.
+    /// Loads a worker by its id or snapshot path; an interrupted worker restarts its task.
+    ///
+    /// A worker is interrupted when its process dies while it runs.
     ///
     /// ```harn
     /// let w = spawn_agent({task: "One", wait: true, node: {mode: "llm", model_policy: {provider: "mock"}}})
@@ -132,7 +136,7 @@ builtins! {
         worker.handle()
     }
 
-    /// Stops a worker and what it has started. One that has ended stays as it is.
+    /// Stops a worker and everything that it started; a finished worker stays unchanged.
     ///
     /// ```harn
     /// let w = spawn_agent({task: "One", node: {mode: "llm", model_policy: {provider: "mock"}}})
@@ -149,7 +153,7 @@ builtins! {
         worker.handle()
     }
 
-    /// Returns the handles of all workers of the program, the oldest first.
+    /// Returns the handles of all workers of the program, oldest first.
     ///
     /// ```harn
     /// println(list_agents()) // -> []
@@ -160,10 +164,11 @@ builtins! {
         ids.into_iter().map(handle).collect::<Result<Vec<Value>>>()
     }
 
-    /// Runs a loop in a session of its own and returns one envelope of what came of it.
+    /// Runs a loop in a new session and returns its result in one dict.
     ///
-    /// The caller's conversation sees only that a tool was called and what it gave. `allowed_tools` narrows its tools and what it
-    /// may do; `returns: {schema}` asks for data. `background: true` gives a worker's handle instead, whose `result` is the envelope.
+    /// The caller's conversation contains only the tool call and its result. `allowed_tools` restricts the sub-agent's
+    /// tools and permissions; `returns: {schema}` requests data. `background: true` returns a worker's handle instead,
+    /// whose `result` is the dict.
     ///
     /// ```harn
     /// llm_mock({text: "{\"paths\": [\"main.rs\"]}"})
@@ -205,7 +210,7 @@ builtins! {
         sub_agent::value(&tree.close(ended, told).await?)
     }
 
-    /// What the task of a worker runs.
+    /// Runs the task of a worker.
     State async fn worker_job = "__worker_job"(cx, id: Value, config: Value) -> "nil" {
         job::run(&cx, &id.to_string(), &config).await;
     }

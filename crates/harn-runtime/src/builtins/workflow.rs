@@ -11,13 +11,13 @@ use crate::llm_embedder::new_id;
 use crate::workflow;
 
 builtins! {
-    /// Workflows that run.
+    /// Workflow runs and their records.
     pub(crate) static WORKFLOWS: "workflows";
 
     /// Runs a workflow: `{status, run, artifacts, transcript, path}`.
     ///
-    /// `status` is `completed`, or `paused` when `max_steps` ran out. What a stage throws ends the run; a stage that
-    /// fails follows its `failed` edge. The record of the run is written after each stage.
+    /// `status` is `completed`, or `paused` when `max_steps` is exhausted. An error thrown in a stage ends the run;
+    /// a failed stage follows its `failed` edge. The record of the run is written after each stage.
     ///
     /// ```harn
     /// llm_mock({text: "A haiku."})
@@ -29,12 +29,12 @@ builtins! {
         workflow::execute(&cx, &task, &graph, &artifacts, &options).await?
     }
 
-    /// Does a piece of work of a workflow in a task of its own.
+    /// Runs a piece of work of a workflow in a separate task.
     Loop async fn workflow_work = "__workflow_work"(cx, work: Value as "any?", options: Value as "any?") -> "dict" {
         workflow::perform_described(&cx, &work, &options).await?
     }
 
-    /// Reads the record of a run and fills in what is missing.
+    /// Parses a run record and fills in missing fields.
     ///
     /// ```harn
     /// println(run_record({workflow_id: "w"}).status) // -> completed
@@ -43,7 +43,7 @@ builtins! {
         from_json(&record(cx, "run_record", &run)?)
     }
 
-    /// Writes the record of a run: `{path, run}`.
+    /// Writes a run record: `{path, run}`.
     ///
     /// ```harn
     /// println(run_record_save({id: "r", workflow_id: "w"}, "run.json").run.persisted_path) // -> run.json
@@ -65,7 +65,7 @@ builtins! {
         from_json(&json!({"path": path, "run": run}))
     }
 
-    /// Reads the record of a run from a file.
+    /// Reads a run record from a file.
     ///
     /// ```harn
     /// run_record_save({id: "r", workflow_id: "w"}, "run.json")
@@ -75,7 +75,7 @@ builtins! {
         from_json(&load(cx, "run_record_load", &path)?)
     }
 
-    /// Reads the record of a run with those of the runs that it started: `{run, children: [tree]}`.
+    /// Reads a run record with the records of its child runs: `{run, children: [tree]}`.
     ///
     /// ```harn
     /// run_record_save({id: "r", workflow_id: "w"}, "run.json")
@@ -86,7 +86,7 @@ builtins! {
         from_json(&tree(cx, run, &mut Vec::new()))
     }
 
-    /// Makes the fixture of a run: what another run has to look like to be as good.
+    /// Creates the fixture of a run: the expected properties of a run of the same quality.
     ///
     /// ```harn
     /// println(run_record_fixture({id: "r", workflow_id: "w", status: "completed"}).expected_status) // -> completed
@@ -96,7 +96,9 @@ builtins! {
         from_json(&pure::fixture(&run, &timestamp_now(cx)))
     }
 
-    /// Holds a run against a fixture: `{pass, failures, stage_count}`. Without one, against its own.
+    /// Evaluates a run against a fixture: `{pass, failures, stage_count}`.
+    ///
+    /// The default is the run's own fixture.
     ///
     /// ```harn
     /// let f = run_record_fixture({workflow_id: "w", status: "completed"})
@@ -108,7 +110,7 @@ builtins! {
         from_json(&pure::evaluate(&run, &checked("run_record_eval", fixture)?))
     }
 
-    /// Tells what is different between two runs.
+    /// Compares two runs.
     ///
     /// ```harn
     /// let d = run_record_diff({workflow_id: "w"}, {workflow_id: "w", status: "failed"})
