@@ -10,13 +10,13 @@ use harn_value::{Dict, List, Ref, Str};
 /// The description of an option.
 #[derive(Debug, Clone, Copy)]
 pub struct OptionField {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// Its type in the notation of signatures.
+    /// The type in the notation of signatures.
     pub ty: &'static str,
-    /// Its documentation.
+    /// The documentation.
     pub doc: &'static str,
-    /// Its documented default; `None` for optional values.
+    /// The documented default; `None` for optional values.
     pub default: Option<&'static str>,
 }
 

@@ -538,7 +538,7 @@ builtins! {
     /// Tasks, channels and locks.
     pub(crate) static CONCURRENCY: "concurrency";
 
-    /// Starts a task; `spawn { }` in the language.
+    /// Starts a task; implements `spawn { }`.
     State fn spawn_task = "__spawn"(cx, body: Callable) -> "task_handle" {
         let (number, origin) = cx.task().next_spawn();
         let task = cx.begin(cx.task(), origin, &body.0, Vec::new());
@@ -547,7 +547,7 @@ builtins! {
         Value::foreign(TaskHandle { task, number, consumed: Cell::new(false) })
     }
 
-    /// Runs bodies at once; the forms of `parallel` in the language.
+    /// Runs bodies concurrently; implements the forms of `parallel`.
     State async fn parallel = "__parallel"(cx, kind: harn_value::Str, source: Value as "any?", max: Value as "any?", body: Value as "any?") -> "any" {
         let form = Form::of(&kind);
         let work = match form {
@@ -598,10 +598,11 @@ builtins! {
         Value::list(results.into_iter().collect::<Result<Vec<Value>>>()?)
     }
 
-    /// Calls `f` for every item at once and returns the first success; the other tasks are aborted.
+    /// Calls `f` for every item concurrently and returns the first success; the other tasks are
+    /// aborted.
     ///
-    /// A result `Ok(v)` counts as `v`, `Err(e)` and errors count as failures. When all fail, the error
-    /// lists their texts. The third argument caps how many run at a time.
+    /// A result `Ok(v)` is a success with the value `v`; `Err(e)` and errors are failures. If all
+    /// fail, the error lists their messages. The third argument limits the number of concurrent tasks.
     ///
     /// ```harn
     /// println(parallel_race([1, 2, 3], { x -> x * 10 }, 1)) // -> 10
@@ -655,9 +656,9 @@ builtins! {
         )))
     }
 
-    /// Waits for a task and returns its value; throws what the task threw.
+    /// Waits for a task and returns its value; throws the task's error.
     ///
-    /// The handle is used up: a second `await` gives nil. Anything that is not a task handle is
+    /// The handle is consumed: a second `await` returns nil. A value that is not a task handle is
     /// returned unchanged.
     ///
     /// ```harn
@@ -686,7 +687,7 @@ builtins! {
         }
     }
 
-    /// Aborts a task at its current or next suspension point and forgets it.
+    /// Aborts a task at its current or next suspension point and drops its result.
     ///
     /// ```harn
     /// let h = spawn { println("never") }
@@ -706,7 +707,7 @@ builtins! {
 
     /// Requests cancellation and waits up to `timeout` (default 5 s) for the task to end.
     ///
-    /// Returns `Result.Ok(value)`, or `Result.Err(text)` when the task threw or had to be aborted.
+    /// Returns `Result.Ok(value)`, or `Result.Err(text)` if the task threw an error or was aborted.
     ///
     /// ```harn
     /// let h = spawn { 7 }
@@ -736,7 +737,7 @@ builtins! {
         }
     }
 
-    /// Whether cancellation of the running task was requested, or the program is to stop (Ctrl-C, SIGTERM).
+    /// Returns whether cancellation of the running task or the program (Ctrl-C, SIGTERM) was requested.
     ///
     /// ```harn
     /// println(is_cancelled()) // -> false
@@ -745,7 +746,7 @@ builtins! {
         cx.task().is_cancelled() || cx.vm().is_interrupted()
     }
 
-    /// Makes a channel: a bounded first-in-first-out queue shared by tasks.
+    /// Creates a channel: a bounded first-in-first-out queue that tasks share.
     ///
     /// The name is only a label. The capacity is at least 1.
     ///
@@ -760,7 +761,7 @@ builtins! {
         Channel::new(&name, capacity).into_value()
     }
 
-    /// Puts a value into a channel, waiting while it is full; false if the channel is closed.
+    /// Sends a value to a channel, waiting while it is full; false if the channel is closed.
     ///
     /// ```harn
     /// println(send(channel(), 1)) // -> true
@@ -773,7 +774,8 @@ builtins! {
         among_tasks(channel.send(value)).await
     }
 
-    /// The next value of a channel; waits for one, nil once the channel is closed and drained.
+    /// Returns the next value of a channel, waiting for one; nil if the channel is closed and
+    /// empty.
     ///
     /// ```harn
     /// let ch = channel()
@@ -785,7 +787,7 @@ builtins! {
         among_tasks(channel.receive_or_fail()).await?
     }
 
-    /// The next value of a channel or nil, without waiting.
+    /// Returns the next value of a channel without waiting, or nil.
     ///
     /// ```harn
     /// println(try_receive(channel())) // -> nil
@@ -802,7 +804,7 @@ builtins! {
         }
     }
 
-    /// Closes a channel: no further sends, what is buffered can still be received.
+    /// Closes a channel: no further sends, but buffered values can still be received.
     ///
     /// ```harn
     /// let ch = channel()
@@ -817,7 +819,7 @@ builtins! {
 
     /// Waits for the first channel of a list that has a value: `{index, value, channel}`.
     ///
-    /// Returns nil on timeout and when all channels are closed and drained.
+    /// Returns nil on timeout, and when all channels are closed and empty.
     ///
     /// ```harn
     /// let c = channel("c")
@@ -905,7 +907,7 @@ builtins! {
         }
     }
 
-    /// Starts a deadline; the number removes it.
+    /// Starts a deadline and returns the token that removes it.
     Clock fn deadline_push = "__deadline_push"(cx, limit: Value as "!duration | int") -> "int" {
         check_limit("deadline", "limit", &limit)?;
         let limit = millis(&limit).unwrap_or_default();
@@ -921,7 +923,7 @@ builtins! {
         Value::NIL
     }
 
-    /// Takes the lock of `mutex` blocks.
+    /// Acquires the lock of `mutex` blocks.
     State async fn mutex_enter = "__mutex_enter"(cx) -> "sync_permit" {
         crate::sync::enter_block(&cx).await
     }
@@ -931,7 +933,7 @@ builtins! {
         crate::sync::leave_block(&permit);
     }
 
-    /// The number of attempts of a `retry`: at least 1.
+    /// Returns the number of attempts of a `retry`: at least 1.
     Pure fn retry_count = "__retry_count"(cx, n: Value) -> "int" {
         match n.view() {
             View::Int(n) => n.max(1),
@@ -943,18 +945,21 @@ builtins! {
         }
     }
 
-    /// How many deadlines hold, as `__retry_goes_on` is told.
+    /// Returns the number of active deadlines, for `__retry_goes_on`.
     State fn deadline_count = "__deadline_count"(cx) -> "int" {
         cx.task().deadline_count() as i64
     }
 
-    /// Whether an attempt of a `retry` that failed is followed by another one: none is left, or what ended it is not its own: a
-    /// deadline around the block, or cancellation.
+    /// Returns whether another attempt follows a failed attempt of a `retry`.
+    ///
+    /// No attempt follows if none are left, or if a deadline around the block or cancellation ended the attempt.
     State fn retry_goes_on = "__retry_goes_on"(cx, left: i64, deadlines: i64) -> "bool" {
         left > 0 && !cx.task().interrupted_since(deadlines as usize)
     }
 
-    /// Makes a shared integer, 0 at first unless it is given. Floats are cut, bools are 0 or 1.
+    /// Creates a shared integer with an initial value (default 0).
+    ///
+    /// Floats are truncated, bools become 0 or 1.
     ///
     /// ```harn
     /// println(atomic(5)) // -> <atomic:5>
@@ -969,7 +974,7 @@ builtins! {
         Value::foreign(Atomic(Cell::new(start)))
     }
 
-    /// The current value of an atomic.
+    /// Returns the current value of an atomic.
     ///
     /// ```harn
     /// println(atomic_get(atomic(3))) // -> 3
@@ -1002,7 +1007,7 @@ builtins! {
         old
     }
 
-    /// Sets an atomic to `new` if it equals `expected`; says whether it did.
+    /// Sets an atomic to `new` if it equals `expected`; returns whether it did.
     ///
     /// ```harn
     /// println(atomic_cas(atomic(1), 1, 5)) // -> true

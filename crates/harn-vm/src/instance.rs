@@ -17,10 +17,10 @@ use crate::task::Task;
 use crate::vm::Vm;
 
 builtins! {
-    /// Builtins for calls of the host.
+    /// Builtins for calls from the host.
     static HOST: "host";
 
-    /// A list of the next item, nil at the end.
+    /// Returns a list with the next item, or nil at the end.
     State async fn next_item = "__next_item"(cx, iterator: Value) -> "list?" {
         match cx.iter(&iterator)?.next(&cx).await? {
             Some(item) => Value::list(vec![item]),

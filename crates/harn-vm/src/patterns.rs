@@ -12,7 +12,7 @@ builtins! {
     /// Patterns and struct literals.
     pub(crate) static PATTERNS: "patterns";
 
-    /// Says whether a number lies in a range: the pattern `start to end`.
+    /// Returns whether a number is in a range: implements the pattern `start to end`.
     Pure fn in_range = "__in_range"(cx, subject: Value, start: Value, end: Value, exclusive: bool) -> "bool" {
         for bound in [&start, &end] {
             if bound.as_number().is_none() {
@@ -28,7 +28,7 @@ builtins! {
         lies(&start, &subject, true) && lies(&subject, &end, !exclusive)
     }
 
-    /// Makes a copy of a struct with other values in some fields: `P {...p, x: 1}`. `model` is an instance of `P`.
+    /// Copies a struct with some fields replaced: `P {...p, x: 1}`; `model` is an instance of `P`.
     Pure fn struct_update = "__struct_update"(cx, base: Value, changes: Value, model: Value) -> "any" {
         update(&base, &changes, &model)?
     }

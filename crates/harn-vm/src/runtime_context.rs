@@ -95,12 +95,13 @@ builtins! {
     /// Builtins for the running task.
     pub(crate) static RUNTIME_CONTEXT: "concurrency";
 
-    /// Tells of the running task: its id, the parallel operation or supervisor, loop, worker and run that it belongs to, and its values.
+    /// Returns the context of the running task: its id, its surrounding operations, and its values.
     ///
-    /// All keys are always there; what is not known is nil. Ids tell how a task came to be, and are the same in every run of a
-    /// program: `task_root:spawn:2` is the second task that the first one spawned, `task_root:parallel_each:1:0` the first
-    /// child of its first parallel operation. `debug` holds what helps to find out why tasks wait: `active_task_ids` are
-    /// the tasks that this one has begun and that still run.
+    /// The surrounding operations are the parallel operation or supervisor, loop, worker and run that the task belongs
+    /// to. All keys are always present; unknown values are nil. Ids describe the origin of a task and are the same in
+    /// every run of a program: `task_root:spawn:2` is the second task that the root task spawned,
+    /// `task_root:parallel_each:1:0` the first child of its first parallel operation. `debug` helps to find out why
+    /// tasks wait: `active_task_ids` are the unfinished tasks that this task started.
     ///
     /// ```harn
     /// println(runtime_context().task_id) // -> task_root
@@ -110,7 +111,7 @@ builtins! {
         context(cx)
     }
 
-    /// Does the same as `runtime_context`.
+    /// Returns the context of the running task; an alias of `runtime_context`.
     ///
     /// ```harn
     /// println(parallel 2 { task_current().task_name }) // -> [parallel, parallel]
@@ -121,7 +122,7 @@ builtins! {
 
     /// Returns all context values of the current task.
     ///
-    /// A task begins with the values of the one that began it; what either sets later, the other does not see.
+    /// A task starts with the values of its parent; later changes of either task do not affect the other.
     ///
     /// ```harn
     /// runtime_context_set("customer", "acme")
@@ -141,7 +142,7 @@ builtins! {
         values.as_dict().and_then(|values| values.get(&key).cloned()).unwrap_or(default)
     }
 
-    /// Sets a context value for the current task and the tasks that it starts afterwards. Returns the previous value.
+    /// Sets a context value for the current task and its later children, and returns the previous value.
     ///
     /// ```harn
     /// runtime_context_set("step", 1)
@@ -151,7 +152,7 @@ builtins! {
         change(cx, |values| values.insert(key, value))
     }
 
-    /// Removes a value of the running task and gives it.
+    /// Removes a context value of the current task and returns it.
     ///
     /// ```harn
     /// runtime_context_set("step", 1)

@@ -66,10 +66,10 @@ impl Cx {
 }
 
 builtins! {
-    /// The builtin that opens the span of a function.
+    /// Spans of function calls.
     pub(crate) static SPANS: "spans";
 
-    /// Opens the span of the function that begins.
+    /// Opens the span of a function call.
     State fn open_span = "__span"(cx, name: Text) -> "any" {
         let span = cx.span(SpanKind::FnCall, || name.0);
         span.map_or(Value::NIL, Value::foreign)

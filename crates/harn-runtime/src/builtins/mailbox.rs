@@ -112,7 +112,7 @@ builtins! {
         from_json(&status)
     }
 
-    /// Returns the value that a workflow published last; nil if there is none.
+    /// Returns the value that a workflow published last; nil if no value was published.
     ///
     /// ```harn
     /// workflow.publish_query("demo-ask", "progress", 40)

@@ -82,7 +82,7 @@ builtins! {
 
     /// Returns the category of a caught error.
     ///
-    /// That is the `category` of a dict; a string is classified by what it says.
+    /// For a dict, the category is its `category`; for a string, it is derived from the message.
     ///
     /// ```harn
     /// println(error_category({category: "auth", message: "no"})) // -> auth
@@ -93,11 +93,12 @@ builtins! {
         category_of(&error)
     }
 
-    /// Tells what is known of a caught error: `{category, kind, message, path?, url?, status?, code?}`.
+    /// Returns details of a caught error: `{category, kind, message, path?, url?, status?, code?}`.
     ///
-    /// `kind` says what happened: `not_found`, `permission_denied`, `timeout`, `connect` and the like for files, processes and
-    /// the network, else `runtime`, `type` or `thrown`. `code` is the number that the operating system gave. A dict
-    /// that a program threw gives its own fields. `category` may say more than `error_category`, which has the text alone.
+    /// `kind` is the kind of failure: `not_found`, `permission_denied`, `timeout`, `connect` and others for files,
+    /// processes and the network, else `runtime`, `type` or `thrown`. `code` is the error number of the operating
+    /// system. A dict that a program threw keeps its own fields. `category` may be more specific than `error_category`,
+    /// which only sees the message.
     ///
     /// ```harn
     /// try { read_file("/no/such/file") } catch (e) {
@@ -110,7 +111,7 @@ builtins! {
         info(cx, &error)
     }
 
-    /// Says whether a caught error is a timeout.
+    /// Returns whether a caught error is a timeout.
     ///
     /// ```harn
     /// println(is_timeout("Deadline exceeded")) // -> true
@@ -119,7 +120,7 @@ builtins! {
         category_of(&error) == "timeout"
     }
 
-    /// Says whether a caught error is a rate limit.
+    /// Returns whether a caught error is a rate limit.
     ///
     /// ```harn
     /// println([is_rate_limited({category: "rate_limit"}), is_rate_limited(7)]) // -> [true, false]

@@ -22,7 +22,7 @@ builtins! {
         Value::bytes(s.as_bytes().to_vec())
     }
 
-    /// Reads bytes written as hexadecimal digits.
+    /// Decodes hexadecimal digits to bytes.
     ///
     /// ```harn
     /// println(bytes_len(bytes_from_hex("00fF"))) // -> 2
@@ -32,7 +32,7 @@ builtins! {
         Value::bytes(from_hex(&s).map_err(|reason| Error::runtime(format!("bytes_from_hex: {reason}")))?)
     }
 
-    /// Reads bytes written as standard base64.
+    /// Decodes standard base64 to bytes.
     ///
     /// ```harn
     /// println(bytes_from_base64("aGk=")) // -> b"6869"
@@ -43,7 +43,7 @@ builtins! {
         Value::bytes(bytes.map_err(|reason| Error::runtime(format!("bytes_from_base64: {reason}")))?)
     }
 
-    /// Reads bytes as UTF-8 text.
+    /// Decodes bytes as UTF-8.
     ///
     /// ```harn
     /// println(bytes_to_string(bytes_from_hex("c3a9"))) // -> é
@@ -56,7 +56,7 @@ builtins! {
         }
     }
 
-    /// Reads bytes as UTF-8 text, with U+FFFD for what is none.
+    /// Decodes bytes as UTF-8; invalid sequences become U+FFFD.
     ///
     /// ```harn
     /// println(bytes_to_string_lossy(bytes_from_hex("61ff")) == "a\u{fffd}") // -> true
@@ -65,7 +65,7 @@ builtins! {
         String::from_utf8_lossy(&bytes("bytes_to_string_lossy", 1, b)?).into_owned()
     }
 
-    /// Writes bytes as lower-case hexadecimal digits.
+    /// Encodes bytes as lower-case hexadecimal digits.
     ///
     /// ```harn
     /// println(bytes_to_hex(bytes_from_string("hi"))) // -> 6869
@@ -74,7 +74,7 @@ builtins! {
         to_hex(&bytes("bytes_to_hex", 1, b)?)
     }
 
-    /// Writes bytes as standard base64 with padding.
+    /// Encodes bytes as standard base64 with padding.
     ///
     /// ```harn
     /// println(bytes_to_base64(bytes_from_string("hi"))) // -> aGk=
@@ -83,7 +83,7 @@ builtins! {
         STANDARD.encode(&**bytes("bytes_to_base64", 1, b)?)
     }
 
-    /// Counts bytes.
+    /// Returns the number of bytes.
     ///
     /// ```harn
     /// println(bytes_len(bytes_from_string("é"))) // -> 2
@@ -92,7 +92,7 @@ builtins! {
         bytes("bytes_len", 1, b)?.len()
     }
 
-    /// Joins two bytes values.
+    /// Concatenates two bytes values.
     ///
     /// ```harn
     /// println(bytes_concat(bytes_from_hex("01"), bytes_from_hex("02"))) // -> b"0102"
@@ -113,9 +113,9 @@ builtins! {
         constant_time_equal(&a, &b)
     }
 
-    /// Cuts out the bytes from `start` to before `end`.
+    /// Returns the bytes from `start` to before `end`.
     ///
-    /// Bounds are held to the length; a negative one counts as 0.
+    /// Bounds are clamped to the length; a negative bound is treated as 0.
     ///
     /// ```harn
     /// println(bytes_slice(bytes_from_hex("01020304"), 1, 3)) // -> b"0203"
@@ -156,7 +156,7 @@ builtins! {
     /// Text encodings.
     pub(crate) static ENCODINGS: "encodings";
 
-    /// Writes text, or bytes, as standard base64 with padding.
+    /// Encodes a string or bytes as standard base64 with padding.
     ///
     /// ```harn
     /// println(base64_encode("hi")) // -> aGk=
@@ -168,7 +168,7 @@ builtins! {
         }
     }
 
-    /// Reads standard base64 as text.
+    /// Decodes standard base64 to a string.
     ///
     /// ```harn
     /// println(base64_decode("aGk=")) // -> hi
@@ -178,7 +178,7 @@ builtins! {
         lossy(bytes.map_err(|reason| Error::runtime(format!("base64 decode error: {reason}")))?)
     }
 
-    /// Writes text as URL-safe base64 without padding.
+    /// Encodes a string as URL-safe base64 without padding.
     ///
     /// ```harn
     /// println(base64url_encode("hi?>")) // -> aGk_Pg
@@ -187,7 +187,7 @@ builtins! {
         URL_SAFE_NO_PAD.encode(s.as_bytes())
     }
 
-    /// Reads URL-safe base64 without padding as text.
+    /// Decodes URL-safe base64 without padding to a string.
     ///
     /// ```harn
     /// println(base64url_decode("aGk_Pg")) // -> hi?>
@@ -197,7 +197,7 @@ builtins! {
         lossy(bytes.map_err(|reason| Error::runtime(format!("base64url decode error: {reason}")))?)
     }
 
-    /// Writes text as base32 with padding.
+    /// Encodes a string as base32 with padding.
     ///
     /// ```harn
     /// println(base32_encode("hi")) // -> NBUQ====
@@ -206,7 +206,7 @@ builtins! {
         to_base32(s.as_bytes())
     }
 
-    /// Reads base32 with padding as text.
+    /// Decodes base32 with padding to a string.
     ///
     /// ```harn
     /// println(base32_decode("NBUQ====")) // -> hi
@@ -216,7 +216,7 @@ builtins! {
         lossy(bytes.map_err(|reason| Error::runtime(format!("base32 decode error: {reason}")))?)
     }
 
-    /// Writes text as lower-case hexadecimal digits.
+    /// Encodes a string as lower-case hexadecimal digits.
     ///
     /// ```harn
     /// println(hex_encode("hi")) // -> 6869
@@ -225,7 +225,7 @@ builtins! {
         to_hex(s.as_bytes())
     }
 
-    /// Reads hexadecimal digits of any case as text.
+    /// Decodes hexadecimal digits of any case to a string.
     ///
     /// ```harn
     /// println(hex_decode("6869")) // -> hi
@@ -234,9 +234,9 @@ builtins! {
         lossy(from_hex(&s).map_err(|reason| Error::runtime(format!("hex decode error: {reason}")))?)
     }
 
-    /// Percent-encodes text for use in a URL.
+    /// Percent-encodes a string for use in a URL.
     ///
-    /// Everything but `A-Z a-z 0-9 - _ . ~` becomes `%XX`, byte by byte.
+    /// All bytes except `A-Z a-z 0-9 - _ . ~` become `%XX`.
     ///
     /// ```harn
     /// println(url_encode("a b/ü")) // -> a%20b%2F%C3%BC
@@ -245,7 +245,7 @@ builtins! {
         percent_encode(&s)
     }
 
-    /// Reads `%XX`, and `+` as a blank; malformed sequences stay.
+    /// Decodes `%XX`, and `+` as a space; malformed sequences stay unchanged.
     ///
     /// ```harn
     /// println(url_decode("a%20b+c%zz")) // -> a b c%zz

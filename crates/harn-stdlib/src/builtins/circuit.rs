@@ -12,9 +12,10 @@ builtins! {
     /// Circuit breakers.
     pub(crate) static CIRCUITS: "circuits";
 
-    /// Makes or resets a circuit breaker, and gives its name.
+    /// Creates or resets a circuit breaker and returns its name.
     ///
-    /// It opens after `threshold` (5) failures and may be tried again after `reset_ms` (30000), a duration or milliseconds.
+    /// It opens after `threshold` (5) failures and becomes half-open after `reset_ms` (30000), a duration or
+    /// milliseconds.
     ///
     /// ```harn
     /// circuit_breaker("api", 1)
@@ -41,7 +42,7 @@ builtins! {
         breakers.get(&*name).map_or("closed", |breaker| breaker.state(now))
     }
 
-    /// Counts a failure; true exactly when it opens the breaker.
+    /// Records a failure; returns true only if this failure opens the breaker.
     ///
     /// ```harn
     /// circuit_breaker("api", 2)
@@ -54,7 +55,7 @@ builtins! {
         breakers.get_mut(&*name).is_some_and(|breaker| breaker.fail(now))
     }
 
-    /// Notes a success: the breaker is closed and its count 0.
+    /// Records a success: closes the breaker and resets its failure counter.
     ///
     /// ```harn
     /// circuit_breaker("api", 1)
@@ -66,7 +67,7 @@ builtins! {
         close(cx, &name);
     }
 
-    /// Closes a breaker and sets its count to 0.
+    /// Closes a breaker and resets its failure counter.
     ///
     /// ```harn
     /// circuit_breaker("api", 1)

@@ -14,7 +14,7 @@ builtins! {
     /// Types and conversion.
     pub(crate) static CONVERSION: "conversion";
 
-    /// Names the type of a value.
+    /// Returns the name of a value's type.
     ///
     /// ```harn
     /// println([type_of(1), type_of("x"), type_of(Ok(1)), type_of(type_of)]) // -> [int, string, enum, builtin]
@@ -32,10 +32,10 @@ builtins! {
         printed(&value)
     }
 
-    /// Converts to an int, nil where that makes no sense.
+    /// Converts to an int, or returns nil if the value is not convertible.
     ///
-    /// A float is cut toward zero and held to the range of ints. A string must be digits with an
-    /// optional sign.
+    /// A float is truncated toward zero and clamped to the range of ints. A string must consist of
+    /// digits with an optional sign.
     ///
     /// ```harn
     /// println([to_int("+7"), to_int(-2.9), to_int("4.5"), to_int(true)]) // -> [7, -2, nil, nil]
@@ -49,9 +49,9 @@ builtins! {
         }
     }
 
-    /// Converts to a float, nil where that makes no sense.
+    /// Converts to a float, or returns nil if the value is not convertible.
     ///
-    /// A string must be a decimal with an optional exponent, or `inf` or `nan` in any case.
+    /// A string must be a decimal number with an optional exponent, or `inf` or `nan` in any case.
     ///
     /// ```harn
     /// println([to_float(2), to_float("1e3"), to_float(" 1"), to_float(true)]) // -> [2.0, 1000.0, nil, nil]
@@ -65,7 +65,7 @@ builtins! {
         }
     }
 
-    /// Makes a list: of a set's items, or of the one value.
+    /// Converts to a list: a set to its items, any other value to a list of that value.
     ///
     /// ```harn
     /// println([to_list(set(1, 2)), to_list("abc"), to_list(nil)]) // -> [[1, 2], [abc], [nil]]
@@ -78,9 +78,9 @@ builtins! {
         }
     }
 
-    /// Counts what a value holds: characters, bytes, items or entries.
+    /// Returns the length of a value: the number of its characters, bytes, items or entries.
     ///
-    /// It is 0 for nil.
+    /// The length of nil is 0.
     ///
     /// ```harn
     /// println([len("café"), len([1, 2]), len({}), len(range(5)), len(nil)]) // -> [4, 2, 0, 5, 0]
@@ -98,7 +98,7 @@ builtins! {
         }
     }
 
-    /// Says whether both are the same list, dict, set, pair or function.
+    /// Returns whether both values are the same list, dict, set, pair or function.
     ///
     /// Other values are compared by content.
     ///
@@ -114,7 +114,7 @@ builtins! {
         }
     }
 
-    /// Returns a string that identifies the object: `type@something`.
+    /// Returns a string that identifies the object: `type@id`.
     ///
     /// ```harn
     /// let a = [1]
@@ -128,7 +128,7 @@ builtins! {
         format!("{}@{place}", value.type_name())
     }
 
-    /// Hashes structure and types to an int, the same in every run.
+    /// Returns a hash of structure and types as an int, the same in every run.
     ///
     /// ```harn
     /// println(hash_value({a: 1, b: 2}) == hash_value({b: 2, a: 1})) // -> true
@@ -138,7 +138,7 @@ builtins! {
         stable_hash(&value) as i64
     }
 
-    /// Fails: for places in a program that must not be reached.
+    /// Throws; marks code that must not be reached.
     ///
     /// ```harn
     /// println(try { unreachable("state 7") }) // -> Result.Err(Runtime error: unreachable code was reached: state 7)

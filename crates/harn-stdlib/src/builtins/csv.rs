@@ -12,10 +12,10 @@ builtins! {
     /// CSV.
     pub(crate) static CSV: "csv";
 
-    /// Reads CSV: rows of strings, or dicts by column name with `{headers: true}`.
+    /// Parses CSV: rows of strings, or dicts by column name with `{headers: true}`.
     ///
-    /// Missing cells of a dict are `""`, surplus ones are dropped. Two columns of one name are an
-    /// error, as a dict has room for one.
+    /// In dicts, missing cells are `""` and surplus cells are dropped. Duplicate column names are
+    /// an error.
     ///
     /// ```harn
     /// println(csv_parse("a,\"b, c\"\n1,2\n")) // -> [[a, b, c], [1, 2]]
@@ -38,9 +38,10 @@ builtins! {
         }
     }
 
-    /// Writes rows as CSV: lists of cells, or dicts.
+    /// Serializes rows as CSV: lists of cells, or dicts.
     ///
-    /// Dicts write the keys of the first row and then further ones as they appear.
+    /// The columns of dicts are the keys of the first row, followed by further keys in order of
+    /// appearance.
     ///
     /// ```harn
     /// println(csv_stringify([[1, "a b"], ["x,y", nil]]).lines()) // -> [1,a b, "x,y",nil]

@@ -31,7 +31,7 @@ builtins! {
         dict
     }
 
-    /// Returns the current time in UTC as text.
+    /// Returns the current time in UTC as a string.
     ///
     /// ```harn
     /// mock_time(0)
@@ -41,7 +41,7 @@ builtins! {
         iso_millis(now_ms(cx))
     }
 
-    /// Returns the current time in UTC as text; an alias of `date_now_iso`.
+    /// Returns the current time in UTC as a string; an alias of `date_now_iso`.
     ///
     /// ```harn
     /// mock_time(1500)
@@ -51,10 +51,11 @@ builtins! {
         iso_millis(now_ms(cx))
     }
 
-    /// Reads a date as Unix seconds.
+    /// Parses a date to Unix seconds.
     ///
-    /// It takes RFC 3339 with an offset, or with a zone in brackets, as `2024-01-15T10:30[Europe/Berlin]`, dates with and without a
-    /// time (as UTC), and any text in which at least three groups of digits are year, month, day and so on.
+    /// Accepts RFC 3339 with an offset or with a zone in brackets, such as `2024-01-15T10:30[Europe/Berlin]`, dates
+    /// with and without a time (in UTC), and any string whose groups of digits (at least three) are year, month, day
+    /// and so on.
     ///
     /// ```harn
     /// println([date_parse("2024-01-15"), date_parse("2024-01-15T10:30:00.5+01:00")]) // -> [1705276800, 1705311000.5]
@@ -67,9 +68,9 @@ builtins! {
 
     /// Formats a time with strftime codes, in UTC unless a time zone is given.
     ///
-    /// A time is, here and in the other functions, a number of Unix seconds, or a dict that has them as its `timestamp`, such as
-    /// `date_now` gives; the calendar ends with the year 9999. `%s` is the whole seconds, `%f` the rest with nine digits and `%3f`
-    /// with three; the rest is counted forward, before 1970 as well.
+    /// A time is, here and in the other functions, a number of Unix seconds, or a dict with a `timestamp`, such as the
+    /// result of `date_now`; the last supported year is 9999. `%s` is the number of whole seconds, `%f` the fraction
+    /// with nine digits and `%3f` with three; the fraction is never negative, even before 1970.
     ///
     /// ```harn
     /// println(date_format(0)) // -> 1970-01-01 00:00:00
@@ -83,7 +84,8 @@ builtins! {
         time.format(format).ok_or_else(|| Error::thrown(format!("date_format: invalid format '{format}'")))?
     }
 
-    /// Returns a time in a time zone: the fields of `date_now`, `offset_seconds` and `zone`.
+    /// Converts a time to a time zone: returns the fields of `date_now`, `offset_seconds` and
+    /// `zone`.
     ///
     /// ```harn
     /// let d = date_in_zone(1705276800, "Asia/Tokyo")
@@ -99,7 +101,7 @@ builtins! {
         dict
     }
 
-    /// Writes a time as RFC 3339 in a time zone.
+    /// Formats a time as RFC 3339 in a time zone.
     ///
     /// ```harn
     /// println(date_to_zone(0.5, "UTC")) // -> 1970-01-01T00:00:00.500+00:00
@@ -110,9 +112,10 @@ builtins! {
         rfc3339(&local("date_to_zone", &given("date_to_zone", time)?, tz)?)
     }
 
-    /// Makes a time of `{year, month, day, hour?, minute?, second?}`, in UTC unless a zone is given.
+    /// Returns the time of `{year, month, day, hour?, minute?, second?}`, in UTC unless a zone is
+    /// given.
     ///
-    /// A local time that occurs twice is taken as the earlier one.
+    /// A local time that occurs twice is interpreted as the earlier one.
     ///
     /// ```harn
     /// println(date_from_components({year: 2024, month: 1, day: 15}, "Asia/Tokyo")) // -> 1705244400
@@ -139,8 +142,8 @@ builtins! {
 
     /// Adds a duration to a time.
     ///
-    /// The time is a number of Unix seconds, or a dict that has them as its `timestamp`; of year, month and day
-    /// `date_from_components` makes one.
+    /// The time is a number of Unix seconds, or a dict with a `timestamp`; for year, month and day, use
+    /// `date_from_components`.
     ///
     /// ```harn
     /// println(date_add(0, 1m)) // -> 60
@@ -170,7 +173,7 @@ builtins! {
         Value::duration((a.as_millis() - b.as_millis()) as i64)
     }
 
-    /// Names the day of the week.
+    /// Returns the name of the day of the week.
     ///
     /// ```harn
     /// println(weekday_name(0)) // -> Thursday
@@ -179,7 +182,7 @@ builtins! {
         name_of("weekday_name", "%A", time, &zone)?
     }
 
-    /// Names the month.
+    /// Returns the name of the month.
     ///
     /// ```harn
     /// println(month_name(0)) // -> January

@@ -14,7 +14,7 @@ builtins! {
     /// Digests and signatures.
     pub(crate) static DIGESTS: "digests";
 
-    /// Returns the SHA-224 digest of text in hexadecimal digits.
+    /// Returns the SHA-224 digest of a string in hexadecimal digits.
     ///
     /// ```harn
     /// println(sha224("abc")[:8]) // -> 23097d22
@@ -23,7 +23,7 @@ builtins! {
         to_hex(&digest::<Sha224>(value.as_bytes()))
     }
 
-    /// Returns the SHA-256 digest of text in hexadecimal digits.
+    /// Returns the SHA-256 digest of a string in hexadecimal digits.
     ///
     /// ```harn
     /// println(sha256("abc")[:8]) // -> ba7816bf
@@ -32,7 +32,7 @@ builtins! {
         to_hex(&digest::<Sha256>(value.as_bytes()))
     }
 
-    /// Returns the SHA-384 digest of text in hexadecimal digits.
+    /// Returns the SHA-384 digest of a string in hexadecimal digits.
     ///
     /// ```harn
     /// println(sha384("abc")[:8]) // -> cb00753f
@@ -41,7 +41,7 @@ builtins! {
         to_hex(&digest::<Sha384>(value.as_bytes()))
     }
 
-    /// Returns the SHA-512 digest of text in hexadecimal digits.
+    /// Returns the SHA-512 digest of a string in hexadecimal digits.
     ///
     /// ```harn
     /// println(sha512("abc")[:8]) // -> ddaf35a1
@@ -50,7 +50,7 @@ builtins! {
         to_hex(&digest::<Sha512>(value.as_bytes()))
     }
 
-    /// Returns the SHA-512/256 digest of text in hexadecimal digits.
+    /// Returns the SHA-512/256 digest of a string in hexadecimal digits.
     ///
     /// ```harn
     /// println(sha512_256("abc")[:8]) // -> 53048e26
@@ -59,7 +59,7 @@ builtins! {
         to_hex(&digest::<Sha512_256>(value.as_bytes()))
     }
 
-    /// Returns the MD5 digest of text in hexadecimal digits; not for security.
+    /// Returns the MD5 digest of a string in hexadecimal digits; not for security.
     ///
     /// ```harn
     /// println(md5("abc")) // -> 900150983cd24fb0d6963f7d28e17f72
@@ -68,7 +68,7 @@ builtins! {
         to_hex(&digest::<md5::Md5>(value.as_bytes()))
     }
 
-    /// Returns the SHA3-256 digest of bytes or text in hexadecimal digits.
+    /// Returns the SHA3-256 digest of bytes or a string in hexadecimal digits.
     ///
     /// ```harn
     /// println(sha3_256("abc")[:8]) // -> 3a985da7
@@ -77,7 +77,7 @@ builtins! {
         octets(&value, |bytes| to_hex(&digest::<sha3::Sha3_256>(bytes)))
     }
 
-    /// Returns the SHA3-512 digest of bytes or text in hexadecimal digits.
+    /// Returns the SHA3-512 digest of bytes or a string in hexadecimal digits.
     ///
     /// ```harn
     /// println(sha3_512("abc")[:8]) // -> b751850b
@@ -86,7 +86,7 @@ builtins! {
         octets(&value, |bytes| to_hex(&digest::<sha3::Sha3_512>(bytes)))
     }
 
-    /// Returns the BLAKE3 digest of bytes or text in hexadecimal digits.
+    /// Returns the BLAKE3 digest of bytes or a string in hexadecimal digits.
     ///
     /// ```harn
     /// println(blake3("abc")[:8]) // -> 6437b3ac
@@ -115,7 +115,7 @@ builtins! {
         STANDARD.encode(hmac_sha256(key.as_bytes(), message.as_bytes()))
     }
 
-    /// Compares two texts in a time that does not tell where they differ.
+    /// Compares two strings in constant time.
     ///
     /// ```harn
     /// println([constant_time_eq("a", "a"), constant_time_eq("a", "ab")]) // -> [true, false]

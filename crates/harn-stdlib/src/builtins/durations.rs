@@ -9,7 +9,7 @@ builtins! {
     /// Durations.
     pub(crate) static DURATIONS: "durations";
 
-    /// Makes a duration of milliseconds.
+    /// Returns a duration of `n` milliseconds.
     ///
     /// ```harn
     /// println(duration_ms(1500)) // -> 1500ms
@@ -18,7 +18,7 @@ builtins! {
         of("duration_ms", n, 1)?
     }
 
-    /// Makes a duration of seconds, rounded to milliseconds.
+    /// Returns a duration of `n` seconds, rounded to milliseconds.
     ///
     /// ```harn
     /// println(duration_seconds(1.5)) // -> 1500ms
@@ -27,7 +27,7 @@ builtins! {
         of("duration_seconds", n, 1000)?
     }
 
-    /// Makes a duration of minutes.
+    /// Returns a duration of `n` minutes.
     ///
     /// ```harn
     /// println(duration_minutes(2)) // -> 2m
@@ -36,7 +36,7 @@ builtins! {
         of("duration_minutes", n, 60_000)?
     }
 
-    /// Makes a duration of hours.
+    /// Returns a duration of `n` hours.
     ///
     /// ```harn
     /// println(duration_hours(1.5)) // -> 90m
@@ -45,7 +45,7 @@ builtins! {
         of("duration_hours", n, 3_600_000)?
     }
 
-    /// Makes a duration of days.
+    /// Returns a duration of `n` days.
     ///
     /// ```harn
     /// println(duration_days(1)) // -> 24h
@@ -54,7 +54,7 @@ builtins! {
         of("duration_days", n, 86_400_000)?
     }
 
-    /// Returns the whole seconds of a duration, cut toward zero.
+    /// Returns the whole seconds of a duration, truncated toward zero.
     ///
     /// ```harn
     /// println([duration_to_seconds(2500ms), duration_to_seconds(1h)]) // -> [2, 3600]
@@ -63,7 +63,7 @@ builtins! {
         millis("duration_to_seconds", d)? / 1000
     }
 
-    /// Writes a duration in its up to three largest units.
+    /// Formats a duration in its largest units, at most three.
     ///
     /// ```harn
     /// println(duration_to_human(194m)) // -> 3h 14m

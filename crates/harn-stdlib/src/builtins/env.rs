@@ -44,7 +44,7 @@ builtins! {
         }
     }
 
-    /// Returns the directory that relative paths are taken from: the working directory.
+    /// Returns the base directory of relative paths: the working directory.
     ///
     /// ```harn
     /// println(execution_root() == cwd()) // -> true
@@ -53,7 +53,7 @@ builtins! {
         show(&cx.system().work_dir())
     }
 
-    /// Returns the directory of the module whose code runs.
+    /// Returns the directory of the running module.
     ///
     /// ```harn
     /// println(path_is_absolute(source_dir())) // -> true
@@ -62,7 +62,7 @@ builtins! {
         show(&source_directory(cx))
     }
 
-    /// Returns the directory where templates and other assets are looked up: the source directory.
+    /// Returns the directory of templates and other assets: the source directory.
     ///
     /// ```harn
     /// println(asset_root() == source_dir()) // -> true
@@ -73,7 +73,8 @@ builtins! {
 
     /// Returns the directory of the `harn.toml` that applies to the working directory.
     ///
-    /// It is the nearest one, at most 16 directories upwards and not above a repository (a directory with `.git`).
+    /// It is the nearest one, at most 16 directories above the working directory and not above a repository (a
+    /// directory with `.git`).
     ///
     /// ```harn
     /// let root = project_root()
@@ -104,7 +105,7 @@ builtins! {
         dict
     }
 
-    /// Returns the user's home directory, or `""` if there is none.
+    /// Returns the user's home directory, or `""` if it is unknown.
     ///
     /// ```harn
     /// println(type_of(home_dir())) // -> string
@@ -114,7 +115,7 @@ builtins! {
         known.or_else(|| user_entry(cx)?.split(':').nth(5).map(str::to_owned)).unwrap_or_default()
     }
 
-    /// Returns the user's name, or `""` if there is none.
+    /// Returns the user's name, or `""` if it is unknown.
     ///
     /// ```harn
     /// println(type_of(username())) // -> string
@@ -125,7 +126,7 @@ builtins! {
         known.or_else(|| user_entry(cx)?.split(':').next().map(str::to_owned)).unwrap_or_default()
     }
 
-    /// Returns the name of the machine, or `""` if there is none.
+    /// Returns the host name, or `""` if it is unknown.
     ///
     /// ```harn
     /// println(type_of(hostname())) // -> string
@@ -137,7 +138,7 @@ builtins! {
         known.or_else(|| system().map(|name| name.trim().to_owned())).unwrap_or_default()
     }
 
-    /// Names the operating system: `linux`, `darwin` or `windows`.
+    /// Returns the name of the operating system: `linux`, `darwin` or `windows`.
     ///
     /// ```harn
     /// println(platform() in ["linux", "darwin", "windows"]) // -> true
@@ -146,7 +147,7 @@ builtins! {
         platform_name(cx)
     }
 
-    /// Names the processor: `x86_64`, `aarch64` and so on.
+    /// Returns the processor architecture: `x86_64`, `aarch64` and so on.
     ///
     /// ```harn
     /// println(arch() != "") // -> true
@@ -164,9 +165,9 @@ builtins! {
         i64::from(cx.system().pid())
     }
 
-    /// Ends the program with an exit code.
+    /// Exits the program with an exit code.
     ///
-    /// Output written so far is not lost, and pending `defer` and `finally` blocks run.
+    /// Output is flushed, and pending `defer` and `finally` blocks run.
     ///
     /// ```harn
     /// println("before") // -> before

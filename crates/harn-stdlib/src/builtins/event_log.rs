@@ -12,9 +12,9 @@ builtins! {
     /// The event log.
     pub(crate) static EVENT_LOG: "event_log";
 
-    /// Adds an event to a topic and returns its id.
+    /// Appends an event to a topic and returns its id.
     ///
-    /// Ids count per topic, from 1. The payload is kept as JSON data.
+    /// Each topic numbers its events from 1. The payload is stored as JSON.
     ///
     /// ```harn
     /// println(event_log.emit("builds", "started", {commit: "abc"})) // -> 1
@@ -46,10 +46,11 @@ builtins! {
         EventLog::of(cx.vm()).latest(&topic)?
     }
 
-    /// Makes a stream of the events of a topic.
+    /// Returns a stream of the events of a topic.
     ///
-    /// It begins behind the id `from_cursor`, without one with the first event that is kept: those that are there, then each
-    /// as it comes. It never ends by itself. In memory a topic keeps its last 4096 events; who asks for one that is gone gets an error.
+    /// The stream starts after the id `from_cursor`, or with the oldest stored event. It yields the stored events, then
+    /// new events as they arrive, and never ends. In memory, a topic stores its last 4096 events; reading a dropped
+    /// event is an error.
     ///
     /// ```harn
     /// event_log.emit("builds", "started", {commit: "abc"})

@@ -52,7 +52,7 @@ fn unsupported(value: &Value) -> std::result::Result<bool, String> {
 #[derive(Options)]
 #[options(short = "base")]
 struct GlobOptions {
-    /// Directory that a relative pattern starts from.
+    /// Base directory of a relative pattern.
     #[option(shown = ".")]
     base: Option<Str>,
 }
@@ -61,7 +61,7 @@ builtins! {
     /// Files and directories.
     pub(crate) static FILES: "files";
 
-    /// Reads a file as UTF-8 text.
+    /// Reads a file as a UTF-8 string.
     ///
     /// ```harn
     /// let p = path_join(temp_dir(), "harn_doc_read_file.txt")
@@ -73,7 +73,7 @@ builtins! {
         read_text(cx, &path)?
     }
 
-    /// Reads a file as UTF-8 text, as `Ok(text)` or `Err(message)`; never throws.
+    /// Reads a file as a UTF-8 string, as `Ok(text)` or `Err(message)`; never throws.
     ///
     /// ```harn
     /// println(is_err(read_file_result("/no/such/file"))) // -> true
@@ -107,9 +107,9 @@ builtins! {
         Value::bytes(bytes.map_err(|e| failed(cx, "Failed to read file", &path, &e))?)
     }
 
-    /// Lists the lines of a file without their ends.
+    /// Lists the lines of a file without line endings.
     ///
-    /// `file_lines` gives them one by one.
+    /// `file_lines` yields them one by one.
     ///
     /// ```harn
     /// let p = path_join(temp_dir(), "harn_doc_read_lines.txt")
@@ -123,9 +123,10 @@ builtins! {
         text.lines().map(Value::str).collect::<Vec<_>>()
     }
 
-    /// Makes an iterator over the lines of a file, without their ends.
+    /// Returns an iterator over the lines of a file, without line endings.
     ///
-    /// The file is read now, its lines are made one after the other: for files with more lines than a list should hold.
+    /// The file is read immediately, and its lines are created one by one. Use it for files with too many lines for a
+    /// list.
     ///
     /// ```harn
     /// let p = path_join(temp_dir(), "harn_doc_file_lines.txt")
@@ -139,7 +140,7 @@ builtins! {
         Iter::from_source(Lines::new(text)).into_value()
     }
 
-    /// Replaces a file by text, creating the file; its directory must exist.
+    /// Writes a string to a file and replaces or creates the file; its directory must exist.
     ///
     /// ```harn
     /// let p = path_join(temp_dir(), "harn_doc_write_file.txt")
@@ -153,7 +154,7 @@ builtins! {
         written.map_err(|e| failed(cx, "Failed to write file", &path, &e))?;
     }
 
-    /// Replaces a file by bytes, creating the file; its directory must exist.
+    /// Writes bytes to a file and replaces or creates the file; its directory must exist.
     ///
     /// ```harn
     /// let p = path_join(temp_dir(), "harn_doc_write_file_bytes.bin")
@@ -172,7 +173,7 @@ builtins! {
         written.map_err(|e| failed(cx, "Failed to write file", &path, &e))?;
     }
 
-    /// Adds text at the end of a file, creating the file.
+    /// Appends a string to a file and creates the file if it does not exist.
     ///
     /// ```harn
     /// let p = path_join(temp_dir(), "harn_doc_append_file.txt")
@@ -191,7 +192,8 @@ builtins! {
 
     /// Copies a file with its permissions.
     ///
-    /// The target is replaced as a whole or stays as it was; a file is not copied onto itself.
+    /// The target is replaced atomically or stays unchanged. Copying a file onto itself is an
+    /// error.
     ///
     /// ```harn
     /// let p = path_join(temp_dir(), "harn_doc_copy_file.txt")
@@ -209,7 +211,7 @@ builtins! {
         })?;
     }
 
-    /// Moves a file or directory, also to another file system.
+    /// Moves a file or directory, even to another file system.
     ///
     /// ```harn
     /// let p = path_join(temp_dir(), "harn_doc_move_file.txt")
@@ -234,10 +236,10 @@ builtins! {
         })?;
     }
 
-    /// Deletes a file, a link, or a directory with everything in it.
+    /// Deletes a file, a link, or a directory with its contents.
     ///
-    /// What is or holds the working directory, the project's root, the home folder or the root of the file
-    /// system is refused, here and wherever something is moved or replaced.
+    /// Paths that are or contain the working directory, the project's root, the home directory or the root
+    /// of the file system are rejected, by this function and by every move or replacement.
     ///
     /// ```harn
     /// let p = path_join(temp_dir(), "harn_doc_delete_file.txt")
@@ -252,7 +254,7 @@ builtins! {
         cx.system().remove(&path).map_err(|e| failed(cx, what, &path, &e))?;
     }
 
-    /// Says whether there is a file or directory at a path.
+    /// Returns whether a file or directory exists at a path.
     ///
     /// ```harn
     /// println([file_exists(temp_dir()), file_exists("/no/such/file")]) // -> [true, false]
@@ -264,7 +266,7 @@ builtins! {
         }
     }
 
-    /// Makes a directory and its parents; one that exists is fine.
+    /// Creates a directory and its parents; an existing directory is not an error.
     ///
     /// ```harn
     /// let p = path_join(temp_dir(), "harn_doc_mkdir", "a")
@@ -277,7 +279,7 @@ builtins! {
         cx.system().make_dirs(&path).map_err(|e| failed(cx, "Failed to create directory", &path, &e))?;
     }
 
-    /// Lists the names in a directory, hidden ones too, sorted.
+    /// Lists the names in a directory, including hidden ones, sorted.
     ///
     /// ```harn
     /// let p = path_join(temp_dir(), "harn_doc_list_dir")
@@ -292,7 +294,7 @@ builtins! {
         names.iter().map(|name| show(name).into()).collect::<Vec<Value>>()
     }
 
-    /// Returns facts about a file: `{size, is_file, is_dir, readonly, modified}`.
+    /// Returns the metadata of a file: `{size, is_file, is_dir, readonly, modified}`.
     ///
     /// `modified` is in seconds since 1970.
     ///
@@ -325,8 +327,7 @@ builtins! {
 
     /// Lists a directory and everything below it: dicts `{path, is_dir, is_file, depth}`.
     ///
-    /// The directory itself has depth 0; when it
-    /// is missing the list is empty.
+    /// The directory itself has depth 0. If it does not exist, the list is empty.
     ///
     /// ```harn
     /// let p = path_join(temp_dir(), "harn_doc_walk_dir")
@@ -345,8 +346,8 @@ builtins! {
 
     /// Lists the absolute paths below a directory that match a pattern, sorted.
     ///
-    /// `*` and `?` stay inside one directory, `**/` matches any depth, `[..]` and `{a,b}` work. Hidden
-    /// files are included. An absolute pattern needs no directory.
+    /// `*` and `?` do not match `/`, `**/` matches any depth, and `[..]` and `{a,b}` are supported.
+    /// Hidden files are included. An absolute pattern needs no directory.
     ///
     /// ```harn
     /// let p = path_join(temp_dir(), "harn_doc_glob")

@@ -18,8 +18,8 @@ builtins! {
 
     /// Calls an operation of the host: `host_call("capability.operation", params)`.
     ///
-    /// A matching mock answers first, then the attached host, then the operations that are built in:
-    /// `process.*`, `template.render`, `interaction.ask`, `runtime.task`, `workspace.cwd` and some more.
+    /// The first of these answers: a matching mock, the attached host, a built-in operation
+    /// (`process.*`, `template.render`, `interaction.ask`, `runtime.task`, `workspace.cwd` and others).
     ///
     /// ```harn
     /// host_mock("editor", "open", {result: "opened"})
@@ -30,7 +30,7 @@ builtins! {
         call(&cx, &name, &params).await?
     }
 
-    /// Lists what the host can do: operations per capability.
+    /// Lists the capabilities of the host and their operations.
     ///
     /// ```harn
     /// println(host_capabilities().template.ops) // -> [render]
@@ -39,7 +39,7 @@ builtins! {
         capabilities(cx)
     }
 
-    /// Says whether the host has a capability, or an operation of it.
+    /// Returns whether the host has a capability, or an operation of it.
     ///
     /// ```harn
     /// println([host_has("process"), host_has("process", "exec"), host_has("teleport")]) // -> [true, true, false]
@@ -65,7 +65,7 @@ builtins! {
 
     /// Calls a tool of the attached host.
     ///
-    /// A mock of `builtin_call` with the tool's name as operation answers first.
+    /// A mock of `builtin_call` with the tool's name as operation takes precedence.
     ///
     /// ```harn
     /// println(try { host_tool_call("search", {}) }) // -> Result.Err(host_tool_call: no host bridge is attached)
@@ -83,10 +83,10 @@ builtins! {
         }
     }
 
-    /// Makes an operation of the host answer with a value, or as `{result, params, error}` says.
+    /// Mocks an operation of the host with a value, or with `{result, params, error}`.
     ///
-    /// `error` makes it fail, `params` limits it to calls whose parameters contain those values. The
-    /// latest matching mock wins.
+    /// `error` makes the call fail, and `params` restricts the mock to calls whose parameters
+    /// contain those values. The latest matching mock takes precedence.
     ///
     /// ```harn
     /// host_mock("db", "read", 1)
@@ -130,7 +130,7 @@ builtins! {
         cx.state::<Mocks>().scopes.borrow_mut().current().calls.clone()
     }
 
-    /// Removes the mocks and forgets the calls of this scope.
+    /// Removes the mocks and recorded calls of this scope.
     ///
     /// ```harn
     /// host_mock("db", "read", 1)
@@ -141,7 +141,7 @@ builtins! {
         *cx.state::<Mocks>().scopes.borrow_mut().current() = Scope::default();
     }
 
-    /// Sets mocks and calls aside until `host_mock_pop_scope`.
+    /// Saves the mocks and calls, and starts with none until `host_mock_pop_scope`.
     ///
     /// ```harn
     /// host_mock("db", "read", 1)
@@ -154,7 +154,7 @@ builtins! {
         cx.state::<Mocks>().scopes.borrow_mut().outer.push(Scope::default());
     }
 
-    /// Brings back what `host_mock_push_scope` set aside.
+    /// Restores the mocks and calls that `host_mock_push_scope` saved.
     ///
     /// ```harn
     /// println(try { host_mock_pop_scope() }) // -> Result.Err(host_mock_pop_scope: no scope to pop)

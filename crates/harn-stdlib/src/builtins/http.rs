@@ -15,7 +15,7 @@ use crate::places::target;
 /// Options of `http_mock_calls`.
 #[derive(described::Options)]
 struct MockCallsOptions {
-    /// Whether secrets are shown; otherwise they are `[redacted]`.
+    /// Whether secrets are included; otherwise they are `[redacted]`.
     include_sensitive: bool,
     /// The opposite of `include_sensitive`.
     #[option(default = true)]
@@ -28,7 +28,7 @@ builtins! {
 
     /// Sends a GET request: `{status, headers, body, ok}`.
     ///
-    /// Every status is a result, not an error.
+    /// An error status is a result, not an error.
     ///
     /// ```harn
     /// http_mock("GET", "https://api.test/*", {body: "hi", headers: {"X-A": "1"}})
@@ -50,7 +50,8 @@ builtins! {
 
     /// Sends a POST request with a body: `http_post(url, body?, options?)`.
     ///
-    /// A dict or list as body is sent as JSON. With two arguments a dict is the options.
+    /// A dict or list as body is sent as JSON. If there are two arguments and the second is a dict,
+    /// it is the options.
     ///
     /// ```harn
     /// http_mock("POST", "*", {status: 201})
@@ -97,9 +98,10 @@ builtins! {
         request(&cx, "http_request", &method, url, None, options.given()).await?
     }
 
-    /// Downloads a body to a file as it comes: `{status, headers, bytes_written, ok}`.
+    /// Downloads a body to a file as a stream: `{status, headers, bytes_written, ok}`.
     ///
-    /// The file is replaced when the body is complete and the status is 2xx; else it stays as it was.
+    /// The file is replaced when the body is complete and the status is 2xx; otherwise it stays
+    /// unchanged.
     ///
     /// ```harn
     /// http_mock("GET", "*", {body: "abc"})
@@ -118,9 +120,9 @@ builtins! {
         download(&cx, &method, &url, &target(&cx, "http_download", &path)?, &options).await?
     }
 
-    /// Keeps options for requests that share them, and gives a handle: at most 64 at a time.
+    /// Stores options for several requests and returns a session handle; at most 64 can be open.
     ///
-    /// It is used by `http_session_request` and by the option `session` of the other functions.
+    /// `http_session_request` and the option `session` of the other functions use the handle.
     ///
     /// ```harn
     /// http_mock("*", "*", {})
@@ -132,7 +134,7 @@ builtins! {
         session::begin_session(cx, dict_of(options.given()))?
     }
 
-    /// Sends a request with the options of a session; own options stand over them, and headers are put together.
+    /// Sends a request with the options of a session; request options take precedence, and headers are merged.
     ///
     /// ```harn
     /// http_mock("*", "*", {body: "hi"})
@@ -146,7 +148,7 @@ builtins! {
         request(&cx, "http_session_request", &method, url, None, &Value::from(given)).await?
     }
 
-    /// Forgets a session; false when there is none.
+    /// Closes a session; false if it does not exist.
     ///
     /// ```harn
     /// let s = http_session()
@@ -156,7 +158,7 @@ builtins! {
         session::end_session(cx, &session)
     }
 
-    /// Sends a request and gives a handle of its reply, whose body is read as it comes: at most 64 at a time.
+    /// Sends a request and returns a handle whose body is read as a stream; at most 64 can be open.
     ///
     /// ```harn
     /// http_mock("GET", "*", {body: "abcdef"})
@@ -173,7 +175,7 @@ builtins! {
         session::open_stream(&cx, &method, &url, &options).await?
     }
 
-    /// Returns the head of the reply of a stream: `{status, headers, ok}`.
+    /// Returns the status and headers of a stream's reply: `{status, headers, ok}`.
     ///
     /// ```harn
     /// http_mock("GET", "*", {status: 404})
@@ -183,7 +185,7 @@ builtins! {
         session::stream_info(cx, &stream)?
     }
 
-    /// Returns up to `max_bytes` bytes of the body of a stream, as they come; nil at its end.
+    /// Returns the next bytes of a stream's body, at most `max_bytes`; nil at its end.
     ///
     /// ```harn
     /// http_mock("GET", "*", {body: "hi"})
@@ -193,7 +195,7 @@ builtins! {
         session::read_stream(&cx, &stream, max_bytes.positive_or(1 << 20)).await?.map(Value::bytes)
     }
 
-    /// Closes a stream; false when there is none.
+    /// Closes a stream; false if it does not exist.
     ///
     /// ```harn
     /// println(http_stream_close("no-such-stream")) // -> false
@@ -202,15 +204,17 @@ builtins! {
         session::close_stream(cx, &stream)
     }
 
-    /// Says where the program may send requests, once: `{configured, source, default, allow, deny}`.
+    /// Sets the egress policy, once: `{configured, source, default, allow, deny}`.
     ///
-    /// A rule is a host, `*.suffix` (subdomains only), an IP address, a CIDR block, each with or without `:port`, or a URL, of which
-    /// host and port count. What a rule of `deny` fits is blocked; else what one of `allow` fits passes; else `default` decides
-    /// (`"allow"` or `"deny"`; `"allow"` when left out). It holds for every connection of the program: redirects, proxies and mocked
-    /// requests, and calls of models whose address is not the user's configuration. A blocked one throws `{type: "EgressBlocked",
-    /// category, message, surface, url, host, port, reason}`. A rule about an address fits every spelling of it; one that denies also
-    /// fits names that resolve to it.
-    /// Where `HARN_EGRESS_ALLOW`, `HARN_EGRESS_DENY` or `HARN_EGRESS_DEFAULT` is set, the rules are those, and cannot be replaced.
+    /// A rule is a host, `*.suffix` (subdomains only), an IP address, a CIDR block (each with or without `:port`), or a
+    /// URL, of which only host and port apply. A destination that matches a `deny` rule is blocked; otherwise, one that
+    /// matches an `allow` rule is allowed; otherwise, `default` applies (`"allow"` or `"deny"`; `"allow"` if missing).
+    ///
+    /// The policy covers every connection of the program: redirects, proxies, mocked requests, and model calls whose
+    /// address is not from the user's configuration. A blocked connection throws `{type: "EgressBlocked", category,
+    /// message, surface, url, host, port, reason}`. A rule for an address matches every spelling of it; a `deny` rule
+    /// also matches names that resolve to it. If `HARN_EGRESS_ALLOW`, `HARN_EGRESS_DENY` or `HARN_EGRESS_DEFAULT` is
+    /// set, these variables define the rules, and the program cannot replace them.
     ///
     /// ```harn
     /// egress_policy({allow: ["*.example.com"], default: "deny"})
@@ -220,10 +224,10 @@ builtins! {
         egress::install(cx, &config)?
     }
 
-    /// Answers requests whose method and URL match, instead of the network.
+    /// Mocks requests whose method and URL match, instead of using the network.
     ///
-    /// `*` as method means any; in the pattern it stands for any text. The response is `{status, body,
-    /// headers}`, or `{responses}`: one per request, the last one repeats.
+    /// `*` as method matches any method; in the pattern, it matches any string. The response is
+    /// `{status, body, headers}`, or `{responses}`: one per request, and the last one repeats.
     ///
     /// ```harn
     /// http_mock("get", "https://a.test/*", {responses: [{status: 503}, {body: "ok"}]})
@@ -246,7 +250,7 @@ builtins! {
         cx.state::<Mocks>().calls(include_sensitive || !redact_sensitive)
     }
 
-    /// Removes all HTTP mocks, forgets the calls and closes open streams.
+    /// Removes all HTTP mocks and recorded calls, and closes open streams.
     ///
     /// ```harn
     /// http_mock("*", "*", {})

@@ -10,10 +10,11 @@ builtins! {
     /// Iterators, pairs and ranges.
     pub(crate) static CONSTRUCTORS: "iterators";
 
-    /// Makes a lazy, single-pass iterator over a collection, string, range, generator, stream or channel.
+    /// Returns a lazy, single-pass iterator over a collection, string, range, generator, stream or
+    /// channel.
     ///
-    /// A dict gives pairs `(key, value)`. The iterator sees the value as it is now; an iterator is given
-    /// back as it is.
+    /// A dict yields pairs `(key, value)`. The iterator uses the current value of the collection; an
+    /// iterator is returned unchanged.
     ///
     /// ```harn
     /// for (k, v) in iter({a: 1}) { println("${k}=${v}") } // -> a=1
@@ -26,7 +27,7 @@ builtins! {
         }
     }
 
-    /// Makes the pair `(first, second)`.
+    /// Returns the pair `(first, second)`.
     ///
     /// ```harn
     /// let p = pair(1, "a")
@@ -42,7 +43,7 @@ builtins! {
         }
     }
 
-    /// Makes the lazy range of ints from 0, or from `a`, to before the last argument.
+    /// Returns the lazy range of ints from 0, or from `a`, to before the last argument.
     ///
     /// ```harn
     /// println(range(3)) // -> 0 to 3 exclusive

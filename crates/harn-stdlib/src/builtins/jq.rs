@@ -10,11 +10,12 @@ builtins! {
     /// jq queries.
     pub(crate) static JQ: "jq";
 
-    /// Lists all results of a jq expression for a value, as jq 1.7 has them.
+    /// Lists all results of a jq expression for a value, compatible with jq 1.7.
     ///
-    /// The subset: paths, slices, `..`, `?`, pipes, commas, arrays, objects, strings with `\(..)` and `@format`, operators,
-    /// `//`, `if`, `try`, `reduce`, `foreach`, `as $x`, and the functions without paths, dates or input and output; of the
-    /// regular expressions `test`. Assignments, `def`, `del`, `path` and destructuring are errors that name the form.
+    /// Supported: paths, slices, `..`, `?`, pipes, commas, arrays, objects, strings with `\(..)` and `@format`,
+    /// operators, `//`, `if`, `try`, `reduce`, `foreach`, `as $x`, and the builtin functions, except those for paths,
+    /// dates, and input and output. Of the regular expression functions, only `test` is supported. Assignments, `def`,
+    /// `del`, `path` and destructuring are errors that name the unsupported form.
     ///
     /// ```harn
     /// let users = [{name: "Ada", age: 36}, {name: "Bob", age: 17}]
@@ -27,7 +28,7 @@ builtins! {
         results(value, expression, usize::MAX)?
     }
 
-    /// Returns the first result of a jq expression for a value, or nil if there is none.
+    /// Returns the first result of a jq expression for a value, or nil if it has no results.
     ///
     /// Later results are not computed.
     ///

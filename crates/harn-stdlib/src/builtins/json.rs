@@ -13,7 +13,7 @@ use crate::json_search;
 /// Options of `json_parse`.
 #[derive(Options)]
 struct ParseOptions {
-    /// Form of whole numbers beyond 64 bits: `"float"`, `"string"` or `"error"`.
+    /// Representation of integers beyond 64 bits: `"float"`, `"string"` or `"error"`.
     #[option(default = BigNumbers::Float, shown = "\"float\"", ty = "string", with = big_numbers)]
     big_numbers: BigNumbers,
 }
@@ -22,10 +22,10 @@ builtins! {
     /// JSON.
     pub(crate) static JSON: "json";
 
-    /// Reads JSON text.
+    /// Parses JSON.
     ///
-    /// Objects become dicts and `null` nil. Whole numbers that fit become ints, all others floats. The
-    /// last of several equal keys wins.
+    /// Objects become dicts and `null` becomes nil. Integers within 64 bits become ints, all other numbers
+    /// floats. Of duplicate keys, the last one applies.
     ///
     /// ```harn
     /// println(json_parse("{\"a\": [1, 2.0, null]}")) // -> {a: [1, 2.0, nil]}
@@ -39,10 +39,10 @@ builtins! {
         json::parse_with(text, big_numbers).map_err(|error| Error::thrown(format!("JSON parse error: {error}")))?
     }
 
-    /// Reads the beginning of a JSON text, such as the reply of a model that is still being written.
+    /// Parses the beginning of JSON, such as a model's reply while it is streamed.
     ///
-    /// Open lists, dicts and strings end where the text ends. A key without its value and a cut number or literal are left
-    /// out. Text without any value is nil. Throws if the text is not the beginning of JSON.
+    /// Open lists, dicts and strings are closed at the end of the input. A key without its value and a truncated number
+    /// or literal are dropped. Input without any value is nil. Throws if the input is not the beginning of JSON.
     ///
     /// ```harn
     /// println(json_parse_partial("{\"title\": \"Bern\", \"tags\": [\"city\", \"cap")) // -> {tags: [city, cap], title: Bern}
@@ -54,10 +54,10 @@ builtins! {
         parse_partial(text).map_err(|error| Error::thrown(format!("JSON parse error: {error}")))?
     }
 
-    /// Writes a value as compact JSON, dict keys in byte order.
+    /// Serializes a value as compact JSON, with dict keys in byte order.
     ///
-    /// A float reads back as that float, whole ones with their point. NaN and infinities, functions, enum values, durations, pairs and
-    /// handles become `null`; sets are arrays and structs objects.
+    /// Floats round-trip, and whole floats keep their decimal point. NaN and infinities, functions, enum values,
+    /// durations, pairs and handles become `null`; sets become arrays and structs objects.
     ///
     /// ```harn
     /// println(json_stringify({b: [1, 1.5, "x"], a: nil})) // -> {"a":null,"b":[1,1.5,"x"]}
@@ -66,7 +66,7 @@ builtins! {
         json::stringify(&value)
     }
 
-    /// Writes a value as JSON with two blanks of indentation per level.
+    /// Serializes a value as JSON with an indentation of two spaces per level.
     ///
     /// ```harn
     /// println(split(json_pretty({a: [1]}), "\n")[1]) // ->   "a": [
@@ -75,11 +75,11 @@ builtins! {
         json::pretty(&value)
     }
 
-    /// Finds JSON in text and reads it, for instance in a model's answer.
+    /// Finds JSON in a string and parses it, for instance in a model's answer.
     ///
-    /// Takes the whole text if it is an object or a list, else the first fenced block that holds JSON, else the first object,
-    /// else the first list, else the whole text. Braces and brackets that hold no JSON are passed over. Values inside of
-    /// broken or cut off JSON are not taken. With a key the entry of the dict is returned.
+    /// Returns the whole string if it is an object or a list, else the first fenced block with JSON, else the first
+    /// object, else the first list, else the whole string. Braces and brackets without JSON are skipped. Values inside
+    /// of malformed or truncated JSON are ignored. With a key, the entry of the dict is returned.
     ///
     /// ```harn
     /// println(json_extract("Sure! {\"answer\": 42} Bye.")) // -> {answer: 42}
@@ -106,7 +106,7 @@ builtins! {
         }
     }
 
-    /// Returns the value at a JSON pointer (RFC 6901), or nil if there is none.
+    /// Returns the value at a JSON pointer (RFC 6901), or nil if the path does not exist.
     ///
     /// ```harn
     /// println(json_pointer({a: [10, {"b/c": 20}]}, "/a/1/b~1c")) // -> 20
@@ -119,10 +119,10 @@ builtins! {
         steps.iter().try_fold(value, |value, step| child(&value, step))
     }
 
-    /// Returns a copy with another value at a JSON pointer.
+    /// Returns a copy with the value at a JSON pointer replaced.
     ///
     /// The last step inserts or replaces a dict key, replaces a list item, or appends for `-` or an
-    /// index equal to the length. When a parent is missing the value comes back unchanged.
+    /// index equal to the length. If a parent is missing, the value is returned unchanged.
     ///
     /// ```harn
     /// println(json_pointer_set({a: [1]}, "/a/-", 2)) // -> {a: [1, 2]}

@@ -11,7 +11,7 @@ builtins! {
 
     /// Lists the cases of a JUnit report: `{name, status, duration_ms, message, stdout, stderr}`.
     ///
-    /// `status` is `passed`, `failed`, `skipped` or `errored`. Broken input has no cases.
+    /// `status` is `passed`, `failed`, `skipped` or `errored`. Malformed input has no cases.
     ///
     /// ```harn
     /// let xml = "<testsuite><testcase classname='m' name='t' time='0.5'><failure message='no'/></testcase></testsuite>"

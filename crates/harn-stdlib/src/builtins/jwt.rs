@@ -24,10 +24,10 @@ builtins! {
     /// JSON Web Tokens.
     pub(crate) static TOKENS: "signatures";
 
-    /// Makes a signed JSON Web Token of a dict of claims.
+    /// Signs a dict of claims as a JSON Web Token.
     ///
-    /// `alg` is `ES256`, with a P-256 key as PKCS#8 PEM, or `RS256`, with an RSA key of 2048 bits or more as PKCS#1 or PKCS#8 PEM.
-    /// Claims must be data as JSON has it.
+    /// `alg` is `ES256` with a P-256 key as PKCS#8 PEM, or `RS256` with an RSA key of at least 2048 bits as PKCS#1 or
+    /// PKCS#8 PEM. Claims must be JSON data.
     ///
     /// ```harn
     /// println(try { jwt_sign("none", {sub: "ada"}, "") }) // -> Result.Err(Runtime error: jwt_sign: unsupported algorithm `none`; expected ES256 or RS256)
@@ -39,10 +39,11 @@ builtins! {
         sign(&alg, &claims, &pem)?
     }
 
-    /// Reads a JSON Web Token whose signature is good: `{valid: true, claims}`; anything else is an error.
+    /// Verifies the signature of a JSON Web Token and returns `{valid: true, claims}`, or throws.
     ///
-    /// `alg` is `HS256`, with the shared secret as key, or `ES256` or `RS256`, with a public key as PEM. A token that names another
-    /// algorithm is refused, and so are an empty secret and a PEM key as secret. The times `exp` and `nbf` are not checked: compare them with `timestamp()`.
+    /// `alg` is `HS256` with the shared secret as key, or `ES256` or `RS256` with a public key as PEM. A token with
+    /// another algorithm, an empty secret and a PEM key as secret are rejected. The times `exp` and `nbf` are not
+    /// checked: compare them with `timestamp()`.
     ///
     /// ```harn
     /// let token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZGEifQ.Sl2SLd0LojSQ-rhW2V5n4GC4rb0qp17dPUjkNSSZpKc"

@@ -14,7 +14,8 @@ builtins! {
     /// Signatures and shared secrets.
     pub(crate) static KEY_PAIRS: "signatures";
 
-    /// Makes a key pair for Ed25519 signatures: `{private, public}`, each 32 bytes in hexadecimal digits.
+    /// Creates a key pair for Ed25519 signatures: `{private, public}`, each 32 bytes in hexadecimal
+    /// digits.
     ///
     /// ```harn
     /// let keys = ed25519_keypair()
@@ -25,7 +26,7 @@ builtins! {
         pair(&private, ed25519_pair(&private)?.public_key().as_ref())
     }
 
-    /// Signs a message, text or bytes, with a private Ed25519 key.
+    /// Signs a message, a string or bytes, with a private Ed25519 key.
     ///
     /// The signature is 64 bytes in hexadecimal digits.
     ///
@@ -42,9 +43,9 @@ builtins! {
         octets(&message, |message| to_hex(pair.sign(message).as_ref()))
     }
 
-    /// Says whether a signature of a message was made with the private key that belongs to a public Ed25519 key.
+    /// Verifies the Ed25519 signature of a message with a public key.
     ///
-    /// It is false for keys and signatures that are malformed.
+    /// Returns false for malformed keys and signatures.
     ///
     /// ```harn
     /// let keys = ed25519_keypair()
@@ -59,7 +60,8 @@ builtins! {
         octets(&message, |message| is_signed(&public, message, &signature))
     }
 
-    /// Makes a key pair for X25519 key agreement: `{private, public}`, each 32 bytes in hexadecimal digits.
+    /// Creates a key pair for X25519 key agreement: `{private, public}`, each 32 bytes in hexadecimal
+    /// digits.
     ///
     /// ```harn
     /// let keys = x25519_keypair()
@@ -70,10 +72,10 @@ builtins! {
         pair(&private, &x25519(private, X25519_BASEPOINT_BYTES))
     }
 
-    /// Returns the secret that two X25519 key pairs share: of the private key of one side and the public key of the other.
+    /// Returns the shared secret of an X25519 private key and the public key of the other side.
     ///
-    /// It is 32 bytes in hexadecimal digits. Make keys of it with a digest, and do not use it as one. A public key that gives every
-    /// private key the same secret is an error.
+    /// The secret is 32 bytes in hexadecimal digits. Derive keys from it with a digest, and do not use it as a key
+    /// directly. A public key that leads to the same secret for every private key is an error.
     ///
     /// ```harn
     /// let ada = x25519_keypair()

@@ -38,9 +38,9 @@ builtins! {
         dict.to_dict().map_or_else(Vec::new, |d| entry_dicts(&d))
     }
 
-    /// Cuts a list into consecutive pieces; the last may be shorter.
+    /// Splits a list into consecutive chunks; the last may be shorter.
     ///
-    /// A size below 1 counts as 1.
+    /// A size below 1 is treated as 1.
     ///
     /// ```harn
     /// println(chunk([1, 2, 3], 2)) // -> [[1, 2], [3]]
@@ -51,7 +51,7 @@ builtins! {
 
     /// Lists the full windows of a list.
     ///
-    /// Size and step below 1 count as 1; a list shorter than the size has no window.
+    /// A size or step below 1 is treated as 1. A list shorter than the size has no window.
     ///
     /// ```harn
     /// println(window([1, 2, 3, 4], 2)) // -> [[1, 2], [2, 3], [3, 4]]
@@ -61,7 +61,7 @@ builtins! {
         sequences::windows(&list("window", items)?, size.positive_or(2), step.positive_or(1))?
     }
 
-    /// Groups the items of a list by the printed form of what `f` gives for them.
+    /// Groups the items of a list by the printed form of the results of `f`.
     ///
     /// ```harn
     /// println(group_by([1, 2, 3], { x -> x % 2 })) // -> {0: [2], 1: [1, 3]}
@@ -78,7 +78,7 @@ builtins! {
 
     /// Splits a list into the items for which `f` holds and the others: `{match, no_match}`.
     ///
-    /// The method of that name gives a list of two lists instead.
+    /// The method of the same name returns a list of two lists instead.
     ///
     /// ```harn
     /// println(partition([1, 2, 3], { x -> x > 1 })) // -> {match: [2, 3], no_match: [1]}
@@ -93,7 +93,7 @@ builtins! {
         [("match", yes), ("no_match", no)].into_iter().collect::<Dict>()
     }
 
-    /// Keeps the first item of each key that `f` gives.
+    /// Removes items with a duplicate key, as returned by `f`; the first item of each key stays.
     ///
     /// Keys are compared by structure and type: `1` and `1.0` differ.
     ///
@@ -112,7 +112,8 @@ builtins! {
         kept
     }
 
-    /// Calls `f` for every item and joins the lists it gives; other results are added as they are.
+    /// Calls `f` for every item and concatenates the returned lists; other results are appended
+    /// unchanged.
     ///
     /// ```harn
     /// println(flat_map([1, 2], { x -> [x, x * 10] })) // -> [1, 10, 2, 20]

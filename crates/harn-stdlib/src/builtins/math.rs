@@ -14,7 +14,7 @@ builtins! {
     /// Numbers.
     pub(crate) static MATH: "math";
 
-    /// Returns the absolute value of a number, or throws for the smallest int, whose absolute value does not fit.
+    /// Returns the absolute value of a number; throws for the smallest int, which has none.
     ///
     /// ```harn
     /// println([abs(-3), abs(2.5)]) // -> [3, 2.5]
@@ -29,9 +29,9 @@ builtins! {
         }
     }
 
-    /// Returns the smallest of some numbers, strings, durations or pairs, or of the items of one list.
+    /// Returns the smallest of its arguments (numbers, strings, durations or pairs), or of the items of one list.
     ///
-    /// Ints give an int, otherwise numbers give a float. An empty list has none and gives nil.
+    /// For ints, the result is an int; for other numbers, a float. The result for an empty list is nil.
     ///
     /// ```harn
     /// println([min(2, 1), min(1, 2.0), min([3, 1, 2]), min("b", "a"), min(1s, 2s), min([])]) // -> [1, 1.0, 1, a, 1s, nil]
@@ -47,9 +47,9 @@ builtins! {
         }
     }
 
-    /// Returns the largest of some numbers, strings, durations or pairs, or of the items of one list.
+    /// Returns the largest of its arguments (numbers, strings, durations or pairs), or of the items of one list.
     ///
-    /// Ints give an int, otherwise numbers give a float. An empty list has none and gives nil.
+    /// For ints, the result is an int; for other numbers, a float. The result for an empty list is nil.
     ///
     /// ```harn
     /// println([max(2, 1), max(1, 2.0), max([3, 1, 2]), max("b", "a"), max(1s, 2s), max([])]) // -> [2, 2.0, 3, b, 2s, nil]
@@ -65,7 +65,7 @@ builtins! {
         }
     }
 
-    /// Adds two ints; what leaves 64 bits comes back at the other end.
+    /// Adds two ints and wraps around on 64-bit overflow.
     ///
     /// ```harn
     /// println(wrapping_add(9223372036854775807, 1)) // -> -9223372036854775808
@@ -74,7 +74,7 @@ builtins! {
         a.wrapping_add(b)
     }
 
-    /// Subtracts two ints; what leaves 64 bits comes back at the other end.
+    /// Subtracts two ints and wraps around on 64-bit overflow.
     ///
     /// ```harn
     /// println(wrapping_sub(-9223372036854775807, 2)) // -> 9223372036854775807
@@ -83,7 +83,7 @@ builtins! {
         a.wrapping_sub(b)
     }
 
-    /// Multiplies two ints; of what leaves 64 bits the low 64 bits stay.
+    /// Multiplies two ints and wraps around on 64-bit overflow.
     ///
     /// ```harn
     /// println(wrapping_mul(9223372036854775807, 2)) // -> -2
@@ -92,7 +92,7 @@ builtins! {
         a.wrapping_mul(b)
     }
 
-    /// Writes a number with `digits` digits behind the point, 0 to 100; halves go away from zero, as with `round`.
+    /// Formats a number with `digits` decimal places (0 to 100); halves are rounded away from zero, as by `round`.
     ///
     /// ```harn
     /// println([fixed(3.14159, 2), fixed(2.5, 2), fixed(2.5, 0), fixed(7, 0)]) // -> [3.14, 2.50, 3, 7]
@@ -106,7 +106,7 @@ builtins! {
         }
     }
 
-    /// Multiplies two vectors: `dot` of `std/math`, in Rust because a search multiplies millions of numbers.
+    /// Returns the dot product of two vectors: `dot` of `std/math`, in Rust for the performance of searches.
     ///
     /// ```harn
     /// println(__vector_dot([1, 2], [3, 4])) // -> 11.0
@@ -148,7 +148,7 @@ builtins! {
         to_whole(&n, f64::ceil)?
     }
 
-    /// Rounds to the nearest int, halves away from zero; with `digits` to that many digits behind the point.
+    /// Rounds to the nearest int, or to `digits` decimal places; halves are rounded away from zero.
     ///
     /// ```harn
     /// println([round(2.5), round(-2.5), round(2.4), round(3.14159, 2)]) // -> [3, -3, 2, 3.14]
@@ -161,7 +161,7 @@ builtins! {
         }
     }
 
-    /// Returns the square root, NaN for a negative number.
+    /// Returns the square root; NaN for a negative number.
     ///
     /// ```harn
     /// println([sqrt(9), sqrt(-1)]) // -> [3.0, NaN]
@@ -172,7 +172,7 @@ builtins! {
 
     /// Raises `a` to the power of `b`.
     ///
-    /// Two ints with `b` not negative give an int, or a float when that overflows.
+    /// For two ints with `b` not negative, the result is an int, or a float on overflow.
     ///
     /// ```harn
     /// println([pow(2, 10), pow(2, -1), pow(2, 0.5) > 1.41]) // -> [1024, 0.5, true]
@@ -231,7 +231,7 @@ builtins! {
         n.as_number().map(f64::tan)
     }
 
-    /// Returns the angle in radians whose sine is `n`, NaN outside of -1 to 1.
+    /// Returns the angle in radians whose sine is `n`; NaN outside of -1 to 1.
     ///
     /// ```harn
     /// println([asin(0), asin(2)]) // -> [0.0, NaN]
@@ -240,7 +240,7 @@ builtins! {
         n.as_number().map(f64::asin)
     }
 
-    /// Returns the angle in radians whose cosine is `n`, NaN outside of -1 to 1.
+    /// Returns the angle in radians whose cosine is `n`; NaN outside of -1 to 1.
     ///
     /// ```harn
     /// println(acos(1)) // -> 0.0
@@ -306,7 +306,7 @@ builtins! {
         }
     }
 
-    /// Says whether a value is the float NaN.
+    /// Returns whether a value is the float NaN.
     ///
     /// ```harn
     /// println([is_nan(0.0 / 0.0), is_nan(1), is_nan("NaN")]) // -> [true, false, false]
@@ -315,7 +315,7 @@ builtins! {
         value.as_float().is_some_and(f64::is_nan)
     }
 
-    /// Says whether a value is an infinite float.
+    /// Returns whether a value is an infinite float.
     ///
     /// ```harn
     /// println([is_infinite(1.0 / 0.0), is_infinite(1)]) // -> [true, false]
@@ -462,7 +462,7 @@ builtins! {
         (items[(items.len() - 1) / 2] + items[items.len() / 2]) / 2.0
     }
 
-    /// Returns the value below which `p` percent of a list lie, interpolated.
+    /// Returns the interpolated value below which `p` percent of a list's items are.
     ///
     /// ```harn
     /// println(percentile([1, 2, 3, 4, 5], 25)) // -> 2.0
@@ -481,7 +481,7 @@ builtins! {
         low + (high - low) * place.fract()
     }
 
-    /// Returns the variance; with `sample` it is divided by n - 1.
+    /// Returns the variance; with `sample`, divided by n - 1.
     ///
     /// ```harn
     /// println([variance([1, 3]), variance([1, 3], true)]) // -> [1.0, 2.0]

@@ -25,8 +25,8 @@ builtins! {
 
     /// Builds the body of a form: `{boundary, content_type, body}`.
     ///
-    /// A field is `{name, content}` with bytes or text, and may have `filename`, `content_type` and `headers`. Equal fields give equal
-    /// bytes.
+    /// A field is `{name, content}` with bytes or a string as content, and may have `filename`, `content_type` and
+    /// `headers`. Equal fields produce equal bodies.
     ///
     /// ```harn
     /// let form = multipart_form_data([{name: "a", content: "1"}], {boundary: "cut"})
@@ -51,10 +51,11 @@ builtins! {
         form
     }
 
-    /// Reads a form that was sent: `{boundary, fields, field_count, total_bytes}`.
+    /// Parses a submitted form: `{boundary, fields, field_count, total_bytes}`.
     ///
-    /// A field is `{name, filename, content_type, headers, bytes, text}`, with header names in small letters; `text` is nil for bytes
-    /// that are not UTF-8. A file name is what the sender says: look at it before you make it the name of a file.
+    /// A field is `{name, filename, content_type, headers, bytes, text}`, with lower-case header names; `text` is nil
+    /// for bytes that are not UTF-8. The file name is untrusted content of the sender: validate it before you use it as
+    /// a file name.
     ///
     /// ```harn
     /// let form = multipart_form_data([{name: "a", content: "1"}])
@@ -70,7 +71,7 @@ builtins! {
         }
     }
 
-    /// Returns the bytes of a field that `multipart_parse` read.
+    /// Returns the bytes of a field from `multipart_parse`.
     ///
     /// ```harn
     /// let form = multipart_form_data([{name: "a", content: "hi"}])
@@ -80,7 +81,7 @@ builtins! {
         content(NAME, &field)?
     }
 
-    /// Returns the text of a field that `multipart_parse` read; bytes that are not UTF-8 are an error.
+    /// Returns the text of a field from `multipart_parse`; bytes that are not UTF-8 are an error.
     ///
     /// ```harn
     /// let form = multipart_form_data([{name: "a", content: "hi"}])
@@ -251,7 +252,7 @@ fn body_of(boundary: &str, parts: &[Part]) -> Result<Vec<u8>> {
 /// Options of `multipart_form_data`.
 #[derive(Options)]
 struct BuildOptions {
-    /// The boundary; without one, it follows from the fields.
+    /// The boundary; by default, it is derived from the fields.
     boundary: Option<String>,
 }
 

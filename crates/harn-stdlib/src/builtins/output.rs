@@ -11,7 +11,7 @@ builtins! {
     /// Program output.
     pub(crate) static OUTPUT: "output";
 
-    /// Writes the printed forms of all arguments, with a blank between, without a newline.
+    /// Writes the printed forms of all arguments, separated by spaces, without a newline.
     ///
     /// ```harn
     /// print("a")
@@ -25,7 +25,7 @@ builtins! {
         }
     }
 
-    /// Writes the printed forms of all arguments, with a blank between, and a newline.
+    /// Writes the printed forms of all arguments, separated by spaces, and a newline.
     ///
     /// ```harn
     /// println([1, "a", nil]) // -> [1, a, nil]
@@ -45,9 +45,10 @@ builtins! {
         }
     }
 
-    /// Writes `[harn] `, the printed forms of all arguments, with a blank between, and a newline.
+    /// Writes `[harn] `, the printed forms of all arguments, separated by spaces, and a newline.
     ///
-    /// A text of several lines gets the prefix on its first line only. Logarithms are `ln`, `log2` and `log10`.
+    /// Only the first line of a multi-line message gets the prefix. The logarithm functions are `ln`, `log2`
+    /// and `log10`.
     ///
     /// ```harn
     /// log("ready") // -> [harn] ready
@@ -58,7 +59,8 @@ builtins! {
 
     /// Asks a question on standard output and reads one line of input.
     ///
-    /// Returns the line without trailing white space, or nil at the end of standard input. What is not UTF-8 is an error.
+    /// Returns the line without trailing whitespace, or nil at the end of standard input. Input that is not UTF-8 is an
+    /// error.
     ///
     /// ```harn
     /// mock_stdin("Ada\n")
@@ -129,7 +131,8 @@ builtins! {
 
     /// Writes a log line of level `error` as one JSON object.
     ///
-    /// Its keys are `ts`, `level`, `msg` and then the fields in key order. No level hides it.
+    /// Its keys are `ts`, `level`, `msg` and then the fields in key order. It is written at every
+    /// log level.
     ///
     /// ```harn
     /// fn save(ok) { if !ok { log_error("not saved", {file: "a.txt"}) } }
@@ -140,9 +143,9 @@ builtins! {
         log_line(cx, 3, &message, &fields)?;
     }
 
-    /// Sets the lowest level of log lines that are written.
+    /// Sets the minimum level of log lines.
     ///
-    /// The levels are `debug` (at the start), `info`, `warn` and `error`.
+    /// The levels are `debug` (the default), `info`, `warn` and `error`.
     ///
     /// ```harn
     /// println(try { log_set_level("loud") }) // -> Result.Err(log_set_level: invalid level 'loud'. Expected debug, info, warn, or error)
@@ -157,7 +160,7 @@ builtins! {
         cx.state::<State>().log_level.set(index);
     }
 
-    /// Writes the JSON object `{ts, key, value}` as a line, whatever the log level is.
+    /// Writes the JSON object `{ts, key, value}` as a line, regardless of the log level.
     ///
     /// ```harn
     /// fn trace(on, v) { if on { log_json("step", v) } }
@@ -175,10 +178,10 @@ builtins! {
         cx.print(&line)?;
     }
 
-    /// Writes one line that shows how far a phase is: `[phase] message (3/10)`.
+    /// Writes one line with the progress of a phase: `[phase] message (3/10)`.
     ///
-    /// After the message comes nothing, a percentage, current and total, or a dict
-    /// `{mode: "spinner", step}` or `{mode: "bar", current, total, width}`. Only ints count as numbers.
+    /// The arguments after the message are a percentage, current and total, a dict `{mode: "spinner", step}`
+    /// or `{mode: "bar", current, total, width}`, or missing. Only ints count as numbers.
     ///
     /// ```harn
     /// progress("load", "files", 3, 10) // -> [load] files (3/10)

@@ -10,10 +10,11 @@ use harn_vm::builtins;
 const TIME: &str = "duration | int | float";
 
 builtins! {
-    /// Arguments of the standard library.
+    /// Argument checks of the standard modules.
     pub(crate) static OWN_ARGS: "errors";
 
-    /// Returns the argument of a function if it has the type; otherwise throws the error of a builtin.
+    /// Returns the argument of a function if it has the type; otherwise, throws the error of a
+    /// builtin.
     ///
     /// ```harn
     /// println(__takes("f", "n", "int", 1)) // -> 1
@@ -23,7 +24,7 @@ builtins! {
         value
     }
 
-    /// Ends a function of the standard library with a runtime error, as a builtin ends that cannot do what it was asked for.
+    /// Throws a runtime error from a function of a standard module, like the error of a builtin.
     ///
     /// ```harn
     /// println(unwrap_err(try { __refuse("f: no such key") })) // -> Runtime error: f: no such key

@@ -65,7 +65,7 @@ builtins! {
         &name[split_name(name).0.len()..]
     }
 
-    /// Returns the directory part; `\` counts as `/`.
+    /// Returns the directory part; `\` is treated as `/`.
     ///
     /// ```harn
     /// println([path_parent("a/b"), path_parent("a"), path_parent("/a")]) // -> [a, , /]
@@ -74,7 +74,7 @@ builtins! {
         parent(&posix(&path))
     }
 
-    /// Returns the last component; `\` counts as `/`.
+    /// Returns the last component; `\` is treated as `/`.
     ///
     /// ```harn
     /// println(path_basename("C:\\a\\b.txt")) // -> b.txt
@@ -92,7 +92,7 @@ builtins! {
         split_name(file_name(&posix(&path))).0.to_owned()
     }
 
-    /// Returns the last extension with its dot; `\` counts as `/`.
+    /// Returns the last extension with its dot; `\` is treated as `/`.
     ///
     /// ```harn
     /// println([path_extension("x/a.gz"), path_extension(".bashrc")]) // -> [.gz, ]
@@ -114,7 +114,7 @@ builtins! {
         with_name(&path, &name)
     }
 
-    /// Replaces the last component but for its extension.
+    /// Replaces the last component except its extension.
     ///
     /// ```harn
     /// println(path_with_stem("a/b.md", "c")) // -> a/c.md
@@ -125,7 +125,7 @@ builtins! {
         with_name(&path, &name)
     }
 
-    /// Says whether a path is absolute: `/x` or `C:/x`.
+    /// Returns whether a path is absolute: `/x` or `C:/x`.
     ///
     /// ```harn
     /// println([path_is_absolute("/a"), path_is_absolute("C:\\a"), path_is_absolute("C:a")]) // -> [true, true, false]
@@ -134,7 +134,7 @@ builtins! {
         is_absolute(&posix(&path))
     }
 
-    /// Says whether a path is not absolute.
+    /// Returns whether a path is not absolute.
     ///
     /// ```harn
     /// println(path_is_relative("a/b")) // -> true
@@ -143,7 +143,7 @@ builtins! {
         !is_absolute(&posix(&path))
     }
 
-    /// Resolves `.` and `..`, and repeated and closing `/`.
+    /// Resolves `.` and `..`, and removes repeated and trailing `/`.
     ///
     /// ```harn
     /// println([path_normalize("a/./b/../c/"), path_normalize("/../a"), path_normalize("a/..")]) // -> [a/c, /a, .]
@@ -154,8 +154,8 @@ builtins! {
 
     /// Returns the path relative to `base`, or nil if only one of the two is absolute.
     ///
-    /// It is nil as well where `base` leads further out than the path does: the folder that one then has to go into has a name that
-    /// the paths do not tell. `path_join(cwd(), path)` makes a path absolute.
+    /// The result is also nil if `base` has more leading `..` than the path, because the name of the directory to
+    /// descend into is unknown. `path_join(cwd(), path)` makes a path absolute.
     ///
     /// ```harn
     /// println([path_relative_to("/a/b/c", "/a/d"), path_relative_to("a", "a"), path_relative_to("/a", "b")]) // -> [../b/c, ., nil]
@@ -191,7 +191,7 @@ builtins! {
         segments(&posix(&path)).map(Value::str).collect::<Vec<_>>()
     }
 
-    /// Takes a path apart: `{dir, file, stem, ext, segments}`.
+    /// Splits a path into its parts: `{dir, file, stem, ext, segments}`.
     ///
     /// ```harn
     /// println(path_parts("/a/b.txt")) // -> {dir: /a, ext: .txt, file: b.txt, segments: [a, b.txt], stem: b}
@@ -209,10 +209,10 @@ builtins! {
         dict
     }
 
-    /// Says where a path lies in relation to the workspace.
+    /// Returns the relation of a path to the workspace.
     ///
-    /// Returns `{input, kind, normalized, workspace_path, host_path, recovered_root_drift, reason}` with the
-    /// kinds `workspace_relative`, `host_absolute` and `invalid`.
+    /// The result is `{input, kind, normalized, workspace_path, host_path, recovered_root_drift, reason}` with
+    /// the kinds `workspace_relative`, `host_absolute` and `invalid`.
     ///
     /// ```harn
     /// println(path_workspace_info("../x", "/w").reason) // -> workspace-relative path escapes the workspace root
@@ -222,7 +222,7 @@ builtins! {
         workspace_info(cx, &path, root)
     }
 
-    /// Returns a path relative to the workspace, or nil if it lies outside.
+    /// Returns a path relative to the workspace, or nil if it is outside of the workspace.
     ///
     /// ```harn
     /// println([path_workspace_normalize("a/../b", "/w"), path_workspace_normalize("/etc", "/w")]) // -> [b, nil]

@@ -16,16 +16,19 @@ use crate::http::{Doubts, uncertain};
 use crate::places::resolve;
 
 builtins! {
-    /// Other programs.
+    /// Processes.
     pub(crate) static PROCESS: "processes";
 
     /// Runs a program with arguments: `{stdout, stderr, status, success}`.
     ///
-    /// A non-zero exit is not an error. A program that a signal ended has the number of the signal in `signal`, and `status` is -1. Standard input is empty; output is decoded as UTF-8. A dict as last argument
-    /// holds options: `timeout` (a duration or milliseconds; the program and what it has started are ended then, and
-    /// the result has `timed_out: true`) and `max_output_bytes` (64 MiB; more is an error). In a durable run that was
-    /// interrupted while the program ran, `idempotent: true` or `on_uncertain: "retry"` has it run again, `"ask"` asks a person; else that is an error of
-    /// category `in_doubt`. What a program leaves running in the background is not waited for.
+    /// A non-zero exit status is not an error. For a program that a signal terminated, `signal` is the number of the
+    /// signal and `status` is -1. Standard input is empty; output is decoded as UTF-8. Background processes of the
+    /// program are not awaited.
+    ///
+    /// A dict as last argument contains options: `timeout` (a duration or milliseconds; after it, the program and its
+    /// child processes are killed, and the result has `timed_out: true`) and `max_output_bytes` (64 MiB; more output is
+    /// an error). For a durable run that was interrupted while the program ran, `idempotent: true` or `on_uncertain:
+    /// "retry"` runs it again and `"ask"` asks a human; otherwise, an error of category `in_doubt` is thrown.
     ///
     /// ```harn
     /// let r = exec("echo", "a b")
@@ -52,7 +55,7 @@ builtins! {
         guarded(&cx, &resolve(&cx, &dir), What::program(&command, arguments), &options).await?
     }
 
-    /// Runs a line with the default shell.
+    /// Runs a command line in the default shell.
     ///
     /// Options are those of `exec`.
     ///
@@ -66,7 +69,7 @@ builtins! {
         guarded(&cx, &cx.system().work_dir(), What::Line(line.to_string()), &Limits::of("shell", &options)?).await?
     }
 
-    /// Runs a line with the default shell in a directory.
+    /// Runs a command line in the default shell in a directory.
     ///
     /// ```harn
     /// println(shell_at("/", "pwd").stdout.trim()) // -> /

@@ -94,7 +94,7 @@ builtins! {
     /// Random numbers.
     pub(crate) static RANDOM: "random";
 
-    /// Makes a generator; equal seeds give equal sequences on every platform.
+    /// Creates a generator; equal seeds produce equal sequences on every platform.
     ///
     /// ```harn
     /// let a = rng_seed(7)
@@ -108,7 +108,8 @@ builtins! {
         }
     }
 
-    /// Returns a float from 0 to before 1, from a generator when it gets one.
+    /// Returns a float in the range from 0 (inclusive) to 1 (exclusive), optionally from a
+    /// generator.
     ///
     /// ```harn
     /// let r = random()
@@ -121,9 +122,9 @@ builtins! {
         (bits.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Returns an int from `min` to `max`, both included: `random_int(rng?, min, max)`.
+    /// Returns an int from `min` to `max`, both inclusive: `random_int(rng?, min, max)`.
     ///
-    /// It is nil when `min` is above `max`.
+    /// The result is nil if `min` is above `max`.
     ///
     /// ```harn
     /// let n = random_int(rng_seed(1), 1, 6)
@@ -211,7 +212,7 @@ builtins! {
         uuid::Builder::from_random_bytes(random_bytes(cx)).into_uuid().to_string()
     }
 
-    /// Returns a UUID that sorts by the time it was made (version 7).
+    /// Returns a UUID that sorts by its creation time (version 7).
     ///
     /// ```harn
     /// println(uuid_v7()[14:15]) // -> 7
@@ -224,7 +225,7 @@ builtins! {
         uuid::Builder::from_unix_timestamp_millis(ms, &tail).into_uuid().to_string()
     }
 
-    /// Returns the UUID of zeros.
+    /// Returns the nil UUID (all zeros).
     ///
     /// ```harn
     /// println(uuid_nil()) // -> 00000000-0000-0000-0000-000000000000
@@ -233,7 +234,7 @@ builtins! {
         Uuid::nil().to_string()
     }
 
-    /// Returns the canonical lower-case form of a UUID, nil for anything else.
+    /// Returns the canonical lower-case form of a UUID; nil for any other string.
     ///
     /// ```harn
     /// println(uuid_parse("6BA7B810-9DAD-11D1-80B4-00C04FD430C8")) // -> 6ba7b810-9dad-11d1-80b4-00c04fd430c8
@@ -243,7 +244,7 @@ builtins! {
         Uuid::parse_str(&printed(&s)).ok().map(|uuid| uuid.to_string())
     }
 
-    /// Returns the UUID of a name in a namespace (version 5): always the same for the same name.
+    /// Returns the UUID of a name in a namespace (version 5); equal names produce equal UUIDs.
     ///
     /// The namespace is `dns`, `url`, `oid`, `x500` or a UUID.
     ///

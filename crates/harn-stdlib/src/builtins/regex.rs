@@ -15,10 +15,10 @@ builtins! {
     /// Regular expressions.
     pub(crate) static REGEX: "regex";
 
-    /// Lists all matches of a pattern, nil when there is none.
+    /// Lists all matches of a pattern; nil if the pattern does not match.
     ///
     /// `flags` is a string of `i` (ignore case), `m` (`^` and `$` match at lines), `s` (`.` matches a
-    /// newline) and `x` (blanks in the pattern are ignored).
+    /// newline) and `x` (whitespace in the pattern is ignored).
     ///
     /// ```harn
     /// println(regex_match("[0-9]+", "a1 b22")) // -> [1, 22]
@@ -33,8 +33,8 @@ builtins! {
 
     /// Replaces every match of a pattern.
     ///
-    /// In the replacement `$1`, `${1}`, `$name` and `${name}` stand for groups and `$$` for a dollar; one that the pattern does
-    /// not have is empty. In a Harn string `${..}` interpolates: write `$1` or a raw string.
+    /// In the replacement, `$1`, `${1}`, `$name` and `${name}` refer to groups, and `$$` is a dollar sign; a group that
+    /// the pattern does not have is empty. In a Harn string `${..}` interpolates: write `$1` or a raw string.
     ///
     /// ```harn
     /// println(regex_replace("(\\w+)@(\\w+)", "$2 at $1", "me@home")) // -> home at me
@@ -44,7 +44,7 @@ builtins! {
         replace_all(&pattern, &replacement, &s)?
     }
 
-    /// Replaces every match of a pattern: another name of `regex_replace`.
+    /// Replaces every match of a pattern; an alias of `regex_replace`.
     ///
     /// ```harn
     /// println(regex_replace_all("[aeiou]", "_", "banana")) // -> b_n_n_
@@ -55,7 +55,7 @@ builtins! {
 
     /// Lists the matches of a pattern as dicts `{match, groups}`, with named groups under their names.
     ///
-    /// A group that took no part is nil in `groups`.
+    /// A group without a match is nil in `groups`.
     ///
     /// ```harn
     /// let c = regex_captures("(?<key>\\w+)=(\\d+)?", "a=1 b=")
@@ -70,7 +70,7 @@ builtins! {
         steps::gather(std::iter::from_fn(|| groups.advance().then(|| capture(&regex, &s, &groups, keys))))
     }
 
-    /// Splits text at every match of a pattern; the text comes first.
+    /// Splits a string at every match of a pattern; the string is the first argument.
     ///
     /// ```harn
     /// println(regex_split("a, b;c", "[,;] *")) // -> [a, b, c]

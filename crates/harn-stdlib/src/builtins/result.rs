@@ -7,7 +7,7 @@ builtins! {
     /// `Result` values.
     pub(crate) static RESULTS: "results";
 
-    /// Makes the `Result` of success.
+    /// Returns a successful `Result`.
     ///
     /// ```harn
     /// println([Ok(1), Ok()]) // -> [Result.Ok(1), Result.Ok(nil)]
@@ -16,7 +16,7 @@ builtins! {
         Value::ok(value)
     }
 
-    /// Makes the `Result` of failure.
+    /// Returns a failed `Result`.
     ///
     /// ```harn
     /// println(Err("not found")) // -> Result.Err(not found)
@@ -25,7 +25,7 @@ builtins! {
         Value::err(error)
     }
 
-    /// Says whether a value is `Ok`.
+    /// Returns whether a value is `Ok`.
     ///
     /// ```harn
     /// println([is_ok(Ok(1)), is_ok(Err(1)), is_ok(1)]) // -> [true, false, false]
@@ -34,7 +34,7 @@ builtins! {
         matches!(as_result(&result), Some(Ok(_)))
     }
 
-    /// Says whether a value is `Err`.
+    /// Returns whether a value is `Err`.
     ///
     /// ```harn
     /// println([is_err(Ok(1)), is_err(try { throw "no" }), is_err(1)]) // -> [false, true, false]
@@ -45,7 +45,7 @@ builtins! {
 
     /// Returns the value of an `Ok`, and throws for an `Err`.
     ///
-    /// A value that is no `Result` is given back as it is.
+    /// A value that is not a `Result` is returned unchanged.
     ///
     /// ```harn
     /// println([unwrap(Ok(1)), unwrap(2)]) // -> [1, 2]
@@ -72,7 +72,7 @@ builtins! {
         }
     }
 
-    /// Returns the value of an `Err`, and throws for anything else.
+    /// Returns the error of an `Err`, and throws for any other value.
     ///
     /// ```harn
     /// println(unwrap_err(Err("bad"))) // -> bad

@@ -10,7 +10,7 @@ builtins! {
     /// Schemas.
     pub(crate) static SCHEMAS: "schemas";
 
-    /// Checks a value: `Ok(value)`, or `Err({message, errors, value})`.
+    /// Validates a value: `Ok(value)`, or `Err({message, errors, value})`.
     ///
     /// `message` is the first of `errors`, each of which has the form `at <path>: <text>`.
     ///
@@ -23,7 +23,7 @@ builtins! {
         as_result(&value, check(&value, &schema, false))
     }
 
-    /// Checks a value after filling in missing properties from their defaults.
+    /// Validates a value after filling in missing properties from their defaults.
     ///
     /// ```harn
     /// let conf = {type: "dict", properties: {port: {type: "int", default: 80}}, required: ["port"]}
@@ -34,7 +34,7 @@ builtins! {
         as_result(&value, check(&value, &schema, true))
     }
 
-    /// Says whether a value fits a schema.
+    /// Returns whether a value matches a schema.
     ///
     /// ```harn
     /// println([schema_is("x", {type: "string"}), schema_is(1, {type: "string"})]) // -> [true, false]
@@ -44,7 +44,7 @@ builtins! {
         malformed(check(&value, &schema, false))?.is_ok()
     }
 
-    /// Says whether a value fits a schema: another name of `schema_is`.
+    /// Returns whether a value matches a schema; an alias of `schema_is`.
     ///
     /// ```harn
     /// println(is_type([1], {type: "list", items: {type: "int"}})) // -> true
@@ -54,7 +54,7 @@ builtins! {
         malformed(check(&value, &schema, false))?.is_ok()
     }
 
-    /// Returns the checked value, or throws all errors joined with `; `.
+    /// Returns the validated value, or throws all errors joined with `; `.
     ///
     /// ```harn
     /// println(schema_expect({a: 1}, {type: "dict"})) // -> {a: 1}
@@ -65,7 +65,7 @@ builtins! {
         expect(&value, &schema, defaults.truthy())?
     }
 
-    /// Returns true when a value fits a schema, or throws all errors joined with `; `.
+    /// Returns true if a value matches a schema, or throws all errors joined with `; `.
     ///
     /// ```harn
     /// println(try { json_validate({name: "a"}, {type: "dict", required: ["name", "age"]}) }) // -> Result.Err(at root: missing required key 'age')
@@ -92,7 +92,7 @@ builtins! {
         schema
     }
 
-    /// Writes a schema in the names of JSON Schema.
+    /// Converts a schema to JSON Schema.
     ///
     /// ```harn
     /// println(schema_to_json_schema({type: "int", nullable: true, min: 1})) // -> {minimum: 1.0, type: [integer, null]}
@@ -101,7 +101,7 @@ builtins! {
         malformed(to_json_schema(&one("schema_to_json_schema", schema)?, Dialect::JsonSchema))?
     }
 
-    /// Writes a schema in the names of OpenAPI.
+    /// Converts a schema to OpenAPI.
     ///
     /// ```harn
     /// println(schema_to_openapi_schema({type: "int", nullable: true})) // -> {nullable: true, type: integer}
@@ -110,7 +110,7 @@ builtins! {
         malformed(to_json_schema(&one("schema_to_openapi_schema", schema)?, Dialect::OpenApi))?
     }
 
-    /// Brings a JSON Schema into canonical form.
+    /// Converts a JSON Schema to canonical form.
     ///
     /// ```harn
     /// println(schema_from_json_schema({type: "array", minItems: 1, "x-other": 2})) // -> {min_items: 1, type: list}
@@ -119,7 +119,7 @@ builtins! {
         malformed(canonical(&one("schema_from_json_schema", schema)?))?
     }
 
-    /// Brings an OpenAPI schema into canonical form.
+    /// Converts an OpenAPI schema to canonical form.
     ///
     /// ```harn
     /// println(schema_from_openapi_schema({type: "string", nullable: true})) // -> {nullable: true, type: string}
@@ -128,7 +128,7 @@ builtins! {
         malformed(canonical(&one("schema_from_openapi_schema", schema)?))?
     }
 
-    /// Returns the entries of both schemas in canonical form; those of `b` win.
+    /// Returns the entries of both schemas in canonical form; entries of `b` take precedence.
     ///
     /// ```harn
     /// println(schema_extend({type: "int", min: 1}, {minimum: 2})) // -> {min: 2, type: int}
@@ -149,7 +149,7 @@ builtins! {
         partial(&malformed(canonical(&one("schema_partial", schema)?))?)
     }
 
-    /// Keeps some properties of a schema.
+    /// Returns a schema with only some properties.
     ///
     /// ```harn
     /// let s = {properties: {a: {type: "int"}, b: {type: "int"}}, required: ["a", "b"]}
@@ -159,7 +159,7 @@ builtins! {
         select("schema_pick", schema, keys, true)?
     }
 
-    /// Drops some properties of a schema.
+    /// Returns a schema without some properties.
     ///
     /// ```harn
     /// let s = {properties: {a: {type: "int"}, b: {type: "int"}}, required: ["a", "b"]}

@@ -8,7 +8,7 @@ builtins! {
     /// Sets.
     pub(crate) static SETS: "sets";
 
-    /// Makes a set of its arguments; list and set arguments contribute their items.
+    /// Creates a set of its arguments; list and set arguments contribute their items.
     ///
     /// ```harn
     /// println(set(1, [1, 2], set(3))) // -> set(1, 2, 3)
@@ -28,7 +28,7 @@ builtins! {
         set
     }
 
-    /// Returns the set with one more element.
+    /// Returns the set with an additional element.
     ///
     /// ```harn
     /// println(set_add(set(1), 2)) // -> set(1, 2)
@@ -50,7 +50,7 @@ builtins! {
         Value::from(set)
     }
 
-    /// Says whether a value is an element of a set.
+    /// Returns whether a value is an element of a set.
     ///
     /// ```harn
     /// println([set_contains(set([1]), [1]), set_contains(set("1"), 1)]) // -> [false, false]
@@ -59,7 +59,7 @@ builtins! {
         set.as_set().is_some_and(|set| set.contains(&item))
     }
 
-    /// Returns the elements of `a`, then those of `b` that `a` lacks.
+    /// Returns the elements of `a`, then the elements of `b` that are not in `a`.
     ///
     /// ```harn
     /// println(set_union(set(1, 2), set(2, 3))) // -> set(1, 2, 3)
@@ -69,7 +69,7 @@ builtins! {
         union(a, b.iter())
     }
 
-    /// Returns the elements of `a` that are in `b` too.
+    /// Returns the elements of `a` that are also in `b`.
     ///
     /// ```harn
     /// println(set_intersect(set(1, 2), set(2, 3))) // -> set(2)
@@ -89,7 +89,7 @@ builtins! {
         difference(&a, &b)
     }
 
-    /// Returns the elements that are in exactly one of both sets.
+    /// Returns the elements that are in exactly one of the two sets.
     ///
     /// ```harn
     /// println(set_symmetric_difference(set(1, 2), set(2, 3))) // -> set(1, 3)
@@ -99,7 +99,7 @@ builtins! {
         symmetric_difference(&a, &b)
     }
 
-    /// Says whether all elements of `a` are in `b`.
+    /// Returns whether all elements of `a` are in `b`.
     ///
     /// ```harn
     /// println([set_is_subset(set(1), set(1, 2)), set_is_subset(set(), set())]) // -> [true, true]
@@ -108,7 +108,7 @@ builtins! {
         both(&a, &b).is_some_and(|(a, b)| is_subset(a, b))
     }
 
-    /// Says whether all elements of `b` are in `a`.
+    /// Returns whether all elements of `b` are in `a`.
     ///
     /// ```harn
     /// println(set_is_superset(set(1, 2), set(1))) // -> true
@@ -117,7 +117,7 @@ builtins! {
         both(&a, &b).is_some_and(|(a, b)| is_subset(b, a))
     }
 
-    /// Says whether no element is in both sets.
+    /// Returns whether the sets have no element in common.
     ///
     /// ```harn
     /// println([set_is_disjoint(set(1), set(2)), set_is_disjoint(set(1), set(1))]) // -> [true, false]

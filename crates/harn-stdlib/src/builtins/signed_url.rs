@@ -16,9 +16,10 @@ builtins! {
     /// Signed URLs.
     pub(crate) static SIGNED_URLS: "signed_urls";
 
-    /// Makes a link of a URL or of a path that starts with `/`: with claims, a time of expiry in seconds and a signature.
+    /// Signs a URL, or a path that starts with `/`, with claims and a time of expiry in seconds.
     ///
-    /// Claims become parameters of the query in printed form, behind those that `base` has; a fragment and a login are dropped.
+    /// Claims become query parameters in printed form, after the existing parameters of `base`; a fragment and user
+    /// information are dropped.
     ///
     /// ```harn
     /// let link = signed_url("/files/a b", {user: "ada"}, "secret", 1700000000)
@@ -40,11 +41,11 @@ builtins! {
         signed(link, &claims, &secret, &printed(&expires_at), kid.as_deref(), &names)?
     }
 
-    /// Checks a link of `signed_url`: `{valid, reason, signature_valid, expired, expires_at, kid, claims}`.
+    /// Verifies a URL of `signed_url`: `{valid, reason, signature_valid, expired, expires_at, kid, claims}`.
     ///
-    /// `secret_or_keys` is the secret, or a dict from `kid` to secret. `reason` is `ok`, `missing_signature`, `missing_expiry`,
-    /// `invalid_expiry`, `duplicate_kid`, `unknown_key`, `bad_signature` or `expired`; all but the last say that the link was not
-    /// made with the secret. Claims are strings.
+    /// `secret_or_keys` is the secret, or a dict from `kid` to secret. `reason` is `ok`, `missing_signature`,
+    /// `missing_expiry`, `invalid_expiry`, `duplicate_kid`, `unknown_key`, `bad_signature` or `expired`; all reasons
+    /// except `ok` and `expired` mean that the URL was not signed with the secret. Claims are strings.
     ///
     /// ```harn
     /// let link = signed_url("https://example.com/a", {user: "ada"}, "secret", 1700000000)
@@ -86,14 +87,14 @@ struct SignOptions {
 /// Options of `verify_signed_url`.
 #[derive(Options)]
 struct VerifyOptions {
-    /// Time after its expiry in which a link is still valid: a duration or seconds.
+    /// Tolerance after the expiry in which a URL is still valid: a duration or seconds.
     #[option(default = 0, ty = "duration | int", with = seconds)]
     skew_seconds: i64,
     #[option(flatten)]
     names: Names,
 }
 
-/// The names of the parameters in the query.
+/// Names of the query parameters.
 #[derive(Options)]
 struct Names {
     /// Parameter of the signature.

@@ -18,14 +18,14 @@ const UPDATE: &str = "HARN_UPDATE_SNAPSHOTS";
 const SHOWN: usize = 5;
 
 builtins! {
-    /// Comparing with what was approved earlier.
+    /// Snapshot tests.
     pub(crate) static SNAPSHOTS: "snapshots";
 
-    /// Throws unless a value is what the snapshot of this name says.
+    /// Throws unless a value matches the stored snapshot with this name.
     ///
-    /// The snapshot is the file `snapshots/FILE.NAME.snap` beside the program that calls. Strings are kept as they are,
-    /// other values as JSON with sorted keys. `harn test --update-snapshots` writes it; without that a missing snapshot is an
-    /// error, so that nothing is approved unseen.
+    /// The snapshot is the file `snapshots/FILE.NAME.snap` next to the calling program. Strings are stored unchanged,
+    /// other values as JSON with sorted keys. `harn test --update-snapshots` writes the file; otherwise, a missing
+    /// snapshot is an error, so that no value is approved without a review.
     ///
     /// ```harn
     /// println(try { assert_snapshot("hello", "greeting") }) // -> Result.Err(there is no snapshot "greeting" yet: look at the value and write it with `harn test --update-snapshots`)

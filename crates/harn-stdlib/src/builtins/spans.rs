@@ -18,7 +18,7 @@ builtins! {
 
     /// Opens a span: `{trace_id, span_id, name, start_ms}`.
     ///
-    /// A span inside another keeps its trace id; log lines written meanwhile carry both.
+    /// A nested span has the trace id of its parent; log lines inside of a span contain both ids.
     ///
     /// ```harn
     /// let outer = trace_start("a")
@@ -63,7 +63,7 @@ builtins! {
         super::output::log_line(cx, 1, "span_end", &fields.into())?;
     }
 
-    /// Returns the trace id of the innermost open span, or nil if there is none.
+    /// Returns the trace id of the innermost open span, or nil if no span is open.
     ///
     /// ```harn
     /// let span = trace_start("a")
@@ -73,12 +73,14 @@ builtins! {
         cx.state::<State>().open_span().map(|(trace_id, _)| trace_id)
     }
 
-    /// Begins to record what the program does, with nothing recorded, or stops that.
+    /// Starts recording spans and removes the recorded ones, or stops recording.
     ///
-    /// Recorded are calls of functions with a name (not of generators), model calls, tools that a loop calls, parallel
-    /// operations, spawned tasks, imported files and pipelines, each when it has finished. What was in progress before is
-    /// not recorded. The last 16,384 spans are kept. Without `enable_tracing` in its text a program pays nothing for it; with
-    /// it, a call whose result is returned takes room of its own, so that recursion by such calls comes to the limit of calls.
+    /// These are recorded when they finish: calls of named functions (not of generators), model calls, tool calls of a
+    /// loop, parallel operations, spawned tasks, imported files and pipelines. Operations that were already in progress
+    /// are not recorded. The last 16,384 spans are stored.
+    ///
+    /// Tracing has no cost in a program whose source does not contain `enable_tracing`. In other programs, a call in
+    /// tail position needs a stack frame, so that deep recursion by tail calls reaches the call limit.
     ///
     /// ```harn
     /// fn double(n) { return n * 2 }
@@ -92,12 +94,12 @@ builtins! {
         cx.record_spans(on.unwrap_or(true));
     }
 
-    /// Returns the recorded spans that have finished, in the order in which they began.
+    /// Returns the recorded spans, ordered by their start.
     ///
-    /// Each is `{span_id, parent_id, kind, name, start_ms, duration_ms, metadata?}`. `kind` is `pipeline`, `fn_call`,
-    /// `llm_call`, `tool_call`, `import`, `parallel` or `spawn`, `parent_id` the span around it (nil where there is none;
-    /// it may still be in progress), `start_ms` a time as `elapsed` gives it. `metadata` is there when more is known: tokens
-    /// of a model call, the number of tasks of a parallel operation.
+    /// Each span is `{span_id, parent_id, kind, name, start_ms, duration_ms, metadata?}`. `kind` is `pipeline`,
+    /// `fn_call`, `llm_call`, `tool_call`, `import`, `parallel` or `spawn`. `parent_id` is the enclosing span (nil for
+    /// a root span; it may still be in progress). `start_ms` is a time of the clock of `elapsed`. `metadata` contains
+    /// further details, such as the tokens of a model call or the number of tasks of a parallel operation.
     ///
     /// ```harn
     /// fn inner() { return 1 }
@@ -113,9 +115,9 @@ builtins! {
         Value::list(spans.into_iter().map(span_dict).collect())
     }
 
-    /// Draws the recorded spans as a tree with their times.
+    /// Renders the recorded spans as a tree with their times.
     ///
-    /// The total reaches from the first start to the last end. What is deeper than 40 levels is drawn at that level.
+    /// The total time is from the first start to the last end. Spans below 40 levels are shown at level 40.
     ///
     /// ```harn
     /// println(trace_summary()) // -> No spans recorded.

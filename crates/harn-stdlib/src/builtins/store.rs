@@ -10,10 +10,10 @@ use super::env::state_file;
 use super::json_file::JsonFile;
 
 builtins! {
-    /// Values that survive the program.
+    /// Persistent values.
     pub(crate) static STORE: "store";
 
-    /// Returns a value from the store, or nil if there is none.
+    /// Returns a value from the store, or nil if the key does not exist.
     ///
     /// ```harn
     /// store_set("harn_doc_get", 1)
@@ -24,10 +24,10 @@ builtins! {
         store(cx).read(&key)?
     }
 
-    /// Puts a value into the store, on disk at once.
+    /// Stores a value and writes it to disk immediately.
     ///
-    /// The value goes through JSON: what JSON cannot hold is stored as nil, and nesting that it cannot read is an error.
-    /// Programs that run at the same time keep each other's values.
+    /// The value is converted to JSON: a value that JSON cannot represent is stored as nil, and nesting that is too
+    /// deep to be read is an error. Concurrent programs do not overwrite each other's values.
     ///
     /// ```harn
     /// store_set("harn_doc_set", {a: [1, 2.5]})
@@ -50,7 +50,7 @@ builtins! {
         store(&cx).change(&cx, |dict| drop(dict.remove(&key))).await?;
     }
 
-    /// Empties the store.
+    /// Removes all values from the store.
     ///
     /// ```harn
     /// store_set("harn_doc_clear", 1)
@@ -76,7 +76,7 @@ builtins! {
 
     /// Writes the store to disk.
     ///
-    /// Every change does that already.
+    /// Not needed: every change is written immediately.
     ///
     /// ```harn
     /// println(store_save()) // -> nil
@@ -85,7 +85,7 @@ builtins! {
         store(&cx).change(&cx, |_| {}).await?;
     }
 
-    /// Keeps a value under a key for the next run of this program.
+    /// Stores a value under a key for later runs of this program.
     ///
     /// ```harn
     /// checkpoint("step", 2)
@@ -97,7 +97,7 @@ builtins! {
         checkpoints(&cx).change(&cx, |dict| drop(dict.insert(key.0, value))).await?;
     }
 
-    /// Returns a checkpoint of this program, or nil if there is none.
+    /// Returns a checkpoint of this program, or nil if it does not exist.
     ///
     /// ```harn
     /// println(checkpoint_get("no such step")) // -> nil
@@ -106,7 +106,7 @@ builtins! {
         checkpoints(cx).read(&key)?
     }
 
-    /// Says whether this program has a checkpoint.
+    /// Returns whether this program has a checkpoint with this key.
     ///
     /// ```harn
     /// println(checkpoint_exists("no such step")) // -> false

@@ -19,7 +19,7 @@ builtins! {
     /// Stream operators.
     pub(crate) static STREAM: "streams";
 
-    /// Makes an iterator over `f(item)`.
+    /// Returns an iterator over `f(item)`.
     ///
     /// ```harn
     /// println(stream.map([1, 2], { x -> x * 2 }).to_list()) // -> [2, 4]
@@ -29,7 +29,7 @@ builtins! {
         items.then(Stage::Map(f)).into_value()
     }
 
-    /// Makes an iterator over the items for which `f` holds.
+    /// Returns an iterator over the items for which `f` holds.
     ///
     /// ```harn
     /// println(stream.filter(range(6), { x -> x % 2 == 0 }).to_list()) // -> [0, 2, 4]
@@ -39,7 +39,7 @@ builtins! {
         items.then(Stage::Filter(f)).into_value()
     }
 
-    /// Makes an iterator that calls `f(item)` for its effect and passes the item on.
+    /// Returns an iterator that calls `f(item)` for its side effect and yields the item.
     ///
     /// ```harn
     /// println(stream.tap([1, 2], { x -> print(x) }).to_list()) // -> 12[1, 2]
@@ -49,7 +49,7 @@ builtins! {
         items.then(Stage::Tap(f)).into_value()
     }
 
-    /// Makes an iterator over the accumulator after every item: `acc = f(acc, item)`.
+    /// Returns an iterator over the accumulator after every item: `acc = f(acc, item)`.
     ///
     /// ```harn
     /// println(stream.scan([1, 2, 3], 0, { acc, x -> acc + x }).to_list()) // -> [1, 3, 6]
@@ -72,9 +72,9 @@ builtins! {
         CallLoop::drain(items, f, Reduce { accumulator })
     }
 
-    /// Gathers all items in a list; more than `max` (10000) are an error.
+    /// Collects all items in a list; more than `max` (10000) items are an error.
     ///
-    /// The second argument is the number, or a dict `{max}`.
+    /// The second argument is the maximum, or a dict `{max}`.
     ///
     /// ```harn
     /// println(stream.collect("abc")) // -> [a, b, c]
@@ -94,7 +94,7 @@ builtins! {
         CallLoop::fold(source, Vec::new(), step, Value::list)
     }
 
-    /// Returns the first item, or nil if there is none.
+    /// Returns the first item, or nil if the source is empty.
     ///
     /// ```harn
     /// println([stream.first([7, 8]), stream.first([])]) // -> [7, nil]
@@ -103,7 +103,7 @@ builtins! {
         CallLoop::first(over("stream.first", source)?, Value::from)
     }
 
-    /// Makes an iterator over the first `n` items.
+    /// Returns an iterator over the first `n` items.
     ///
     /// ```harn
     /// println(stream.take(1 to 1000000, 2).to_list()) // -> [1, 2]
@@ -116,7 +116,7 @@ builtins! {
         items.then(Stage::Take(left)).into_value()
     }
 
-    /// Makes an iterator over the items before the first for which `f` holds.
+    /// Returns an iterator over the items before the first for which `f` holds.
     ///
     /// ```harn
     /// println(stream.take_until([1, 2, 3, 1], { x -> x > 2 }).to_list()) // -> [1, 2]
@@ -126,7 +126,7 @@ builtins! {
         items.then(Stage::TakeWhile { f, until: true, done: false }).into_value()
     }
 
-    /// Makes an iterator over pairs of items, until the shorter ends.
+    /// Returns an iterator over pairs of items, until the shorter ends.
     ///
     /// ```harn
     /// println(stream.zip([1, 2], "ab").to_list()) // -> [(1, a), (2, b)]
@@ -137,9 +137,10 @@ builtins! {
         items.then(Stage::Zip { other, first: None }).into_value()
     }
 
-    /// Makes an iterator over the items of all sources, whichever is ready, in fair rotation.
+    /// Returns an iterator over the items of all sources, in the order of their arrival, with fair
+    /// rotation.
     ///
-    /// A source that has nothing to say does not keep the others waiting.
+    /// A source without a pending item does not block the others.
     ///
     /// ```harn
     /// println(stream.merge([1, 3], [2, 4]).to_list()) // -> [1, 2, 3, 4]
@@ -148,7 +149,7 @@ builtins! {
         lazy(Merge { lanes: lanes("stream.merge", &sources)?, race: false })
     }
 
-    /// Makes an iterator that takes one item of every source in turn, waiting for each.
+    /// Returns an iterator that takes one item of every source in turn, waiting for each.
     ///
     /// ```harn
     /// println(stream.interleave([1, 2, 3], "a").to_list()) // -> [1, a, 2, 3]
@@ -158,9 +159,10 @@ builtins! {
         lazy(Rotate { sources })
     }
 
-    /// Makes an iterator over all items of the first source that gives one.
+    /// Returns an iterator over all items of the source that yields an item first.
     ///
-    /// All are waited for at once; the cleanup blocks of the others run when it is known who is first.
+    /// All sources are awaited concurrently; the cleanup blocks of the other sources run when the
+    /// first source is known.
     ///
     /// ```harn
     /// println(stream.race([], [1, 2], [3]).to_list()) // -> [1, 2]
@@ -169,7 +171,7 @@ builtins! {
         lazy(Merge { lanes: lanes("stream.race", &sources)?, race: true })
     }
 
-    /// Makes a list of `n` iterators, each of which sees every item.
+    /// Returns a list of `n` iterators, each of which yields every item.
     ///
     /// ```harn
     /// let both = stream.broadcast(iter([1, 2]), 2)
@@ -184,7 +186,7 @@ builtins! {
         Broadcast::split(items, count).into_iter().map(lazy).collect::<Vec<_>>()
     }
 
-    /// Makes an iterator that gives at most so many items per second.
+    /// Returns an iterator that yields at most `per_second` items per second.
     ///
     /// ```harn
     /// println(stream.throttle([1, 2], 1000).to_list()) // -> [1, 2]
@@ -202,7 +204,8 @@ builtins! {
         lazy(Throttle::new(items, gap))
     }
 
-    /// Makes an iterator that waits `window_ms` after an item and drops all but the latest that came.
+    /// Returns an iterator that waits `window_ms` after an item and yields only the latest item
+    /// received.
     ///
     /// ```harn
     /// println(stream.debounce([1, 2, 3], 0).to_list()) // -> [3]

@@ -11,10 +11,10 @@ use crate::args::{Int, printed};
 use crate::text::{self, Side};
 
 builtins! {
-    /// Text.
+    /// Strings.
     pub(crate) static STRINGS: "strings";
 
-    /// Removes white space at both ends.
+    /// Removes whitespace at both ends.
     ///
     /// ```harn
     /// println("<${trim("  a b ")}>") // -> <a b>
@@ -23,7 +23,7 @@ builtins! {
         s.trim()
     }
 
-    /// Converts to upper case by the rules of Unicode.
+    /// Converts to upper case (Unicode).
     ///
     /// ```harn
     /// println(uppercase("straße")) // -> STRASSE
@@ -32,7 +32,7 @@ builtins! {
         s.to_uppercase()
     }
 
-    /// Converts to lower case by the rules of Unicode.
+    /// Converts to lower case (Unicode).
     ///
     /// ```harn
     /// println(lowercase("ÄB")) // -> äb
@@ -41,7 +41,7 @@ builtins! {
         s.to_lowercase()
     }
 
-    /// Splits text at every separator, keeping empty pieces.
+    /// Splits a string at every separator, keeping empty pieces.
     ///
     /// With an empty separator, returns the characters, with an empty string at both ends.
     ///
@@ -74,7 +74,7 @@ builtins! {
         text::replace(&s, &old, &new)
     }
 
-    /// Says whether text starts with a prefix.
+    /// Returns whether a string starts with a prefix.
     ///
     /// ```harn
     /// println(starts_with("harness", "harn")) // -> true
@@ -83,7 +83,7 @@ builtins! {
         s.starts_with(&*prefix)
     }
 
-    /// Says whether text ends with a suffix.
+    /// Returns whether a string ends with a suffix.
     ///
     /// ```harn
     /// println(ends_with("a.harn", ".harn")) // -> true
@@ -92,9 +92,9 @@ builtins! {
         s.ends_with(&*suffix)
     }
 
-    /// Says whether a string has a part, or a list an item that is equal.
+    /// Returns whether a string contains a substring, or a list contains an equal item.
     ///
-    /// Dicts and sets have methods: `d.has(key)`, `s.contains(value)`.
+    /// For dicts and sets, use the methods `d.has(key)` and `s.contains(value)`.
     ///
     /// ```harn
     /// println([contains("team", "ea"), contains([1, 2], 2.0)]) // -> [true, true]
@@ -111,10 +111,10 @@ builtins! {
         }
     }
 
-    /// Cuts a piece of `length` characters out of text.
+    /// Returns the substring of `length` characters from `start`.
     ///
     /// The third argument is a length; the method `.substring(start, end)` takes an end. Positions
-    /// outside are held to the text.
+    /// out of range are clamped.
     ///
     /// ```harn
     /// println(substring("hello world", 6, 3)) // -> wor
@@ -126,11 +126,12 @@ builtins! {
         text::between(&s.0, start, end)
     }
 
-    /// Fills in a template: `{}` with the arguments in turn, or `{key}` from a dict.
+    /// Formats a template: replaces `{}` by the arguments in order, or `{key}` by the entries of a dict.
     ///
-    /// What has no argument or no key stays as it is. A format after `:` is written as in Python and Rust:
-    /// `[[fill]align][+][0][width][,][.precision][type]`. Without a type, a precision is the number of digits after the
-    /// point of a number, with halves rounded away from zero, or the maximum length of a text. The types are `d`, `f`, `e`, `%`, `x`, `X`, `o`, `b` and `s`.
+    /// A placeholder without an argument or key stays unchanged. The format after `:` has the syntax of Python and
+    /// Rust: `[[fill]align][+][0][width][,][.precision][type]`. Without a type, the precision is the number of decimal
+    /// places of a number, with halves rounded away from zero, or the maximum length of a string. The types are `d`,
+    /// `f`, `e`, `%`, `x`, `X`, `o`, `b` and `s`.
     ///
     /// ```harn
     /// println(format("{} + {} = {}", 1, 2, 3)) // -> 1 + 2 = 3
@@ -147,10 +148,10 @@ builtins! {
 }
 
 builtins! {
-    /// Unicode text.
+    /// Unicode strings.
     pub(crate) static UNICODE: "unicode";
 
-    /// Converts text to a Unicode normal form: NFC, NFD, NFKC or NFKD.
+    /// Converts a string to a Unicode normal form: NFC, NFD, NFKC or NFKD.
     ///
     /// ```harn
     /// println(unicode_normalize("e\u{301}") == "é") // -> true
@@ -165,7 +166,7 @@ builtins! {
         }
     }
 
-    /// Splits text into user-perceived characters.
+    /// Splits a string into user-perceived characters.
     ///
     /// A letter with combining marks, or a flag, is one item.
     ///
@@ -176,10 +177,10 @@ builtins! {
         steps::gather(s.graphemes(true).map(Value::str))
     }
 
-    /// Pads text to `width` user-perceived characters.
+    /// Pads a string to `width` user-perceived characters.
     ///
-    /// `side` is `left`, `right` or `both`; with `both` an odd surplus goes to the right. Only the
-    /// first character of `fill` is used.
+    /// `side` is `left`, `right` or `both`; with `both`, odd padding is one character longer on the
+    /// right. Only the first character of `fill` is used.
     ///
     /// ```harn
     /// println(str_pad("ha", 5, ".", "left")) // -> ...ha
@@ -306,7 +307,7 @@ builtins! {
 
     /// Capitalizes every word and makes its other letters lower case.
     ///
-    /// Only white space separates words, and it is kept.
+    /// Only whitespace separates words, and it is unchanged.
     ///
     /// ```harn
     /// println(title_case("hELLO wORLD-foo")) // -> Hello World-foo

@@ -10,18 +10,21 @@ builtins! {
     /// Supervisors.
     pub(crate) static SUPERVISORS: "supervisors";
 
-    /// Starts tasks, and starts them again when they fail: `{_type: "supervisor", id, name}`.
+    /// Starts tasks and restarts them when they fail: `{_type: "supervisor", id, name}`.
     ///
-    /// Each child has a `task`, which gets `{attempt, child_kind, child_name, restart_count, supervisor_id}`, and may have a `name`,
-    /// a `kind`, an `active_lease` (a text of yours that is shown with it) and a `restart` policy of its own.
-    /// The policy is a mode (`"on_failure"`, `"always"`, `"never"`) or `{mode, max_restarts, window_ms, backoff_ms, max_backoff_ms,
-    /// factor, jitter_ms, circuit_open_ms}`. More than `max_restarts` failures within `window_ms` (60000; 0: ever), and the child
-    /// is not started again, or once more after `circuit_open_ms`. `strategy` says what a failure means for the others:
-    /// `"one_for_one"` nothing, `"one_for_all"` that all are stopped and started again, `"rest_for_one"` the later ones,
-    /// `"escalate_to_parent"` that everything is stopped.
+    /// Each child has a `task`, which receives `{attempt, child_kind, child_name, restart_count, supervisor_id}`. It
+    /// may have a `name`, a `kind`, an `active_lease` (a string of the caller that is shown with the child) and a
+    /// separate `restart` policy.
     ///
-    /// Children see copies of the variables as they are now, in each start. What they print is an event `child_output`. A child that
-    /// has failed and is not started again is told on standard error. All end with the task that started them.
+    /// The policy is a mode (`"on_failure"`, `"always"`, `"never"`) or `{mode, max_restarts, window_ms, backoff_ms,
+    /// max_backoff_ms, factor, jitter_ms, circuit_open_ms}`. After more than `max_restarts` failures within `window_ms`
+    /// (60000; 0 is unlimited), the child is not restarted, or is restarted once more after `circuit_open_ms`.
+    /// `strategy` defines the effect of a failure on the other children: `"one_for_one"` has none, `"one_for_all"`
+    /// restarts all children, `"rest_for_one"` restarts the later ones, and `"escalate_to_parent"` stops all children.
+    ///
+    /// At each start, children receive copies of the current variables. Their output is an event `child_output`. A
+    /// failed child that is not restarted is reported on standard error. All children end with the task that started
+    /// them.
     ///
     /// ```harn
     /// fn work(child) {
@@ -36,11 +39,12 @@ builtins! {
         Supervisor::start(cx, &spec)?.handle()
     }
 
-    /// Tells how a supervisor and its children go.
+    /// Returns the state of a supervisor and its children.
     ///
-    /// The status is `running`, `completed` (no child will run again), `draining`, `stopped` or `escalated`; that of a child
-    /// `running`, `waiting`, `draining`, `circuit_open`, `stopped`, `failed` or `suppressed`. `last_error` and
-    /// `restart_count` stay, `next_restart_time` is in milliseconds since 1970.
+    /// The status of the supervisor is `running`, `completed` (no child will run again), `draining`, `stopped` or
+    /// `escalated`. The status of a child is `running`, `waiting`, `draining`, `circuit_open`, `stopped`, `failed` or
+    /// `suppressed`. `last_error` and `restart_count` are kept across restarts; `next_restart_time` is in milliseconds
+    /// since 1970.
     ///
     /// ```harn
     /// let jobs = supervisor_start({children: [{name: "one", task: { -> sleep(1h) }}]})
@@ -50,7 +54,7 @@ builtins! {
         cx.state::<Supervisors>().find("supervisor_state", &supervisor)?.view()
     }
 
-    /// Counts what has happened: `{escalated, failed, restarted, started, stopped, suppressed}`.
+    /// Returns event counts: `{escalated, failed, restarted, started, stopped, suppressed}`.
     ///
     /// ```harn
     /// let jobs = supervisor_start({children: [{task: { -> sleep(1h) }}, {task: { -> sleep(1h) }}]})
@@ -60,9 +64,9 @@ builtins! {
         cx.state::<Supervisors>().find("supervisor_metrics", &supervisor)?.metrics()
     }
 
-    /// Lists what has happened: `{seq, at_ms, supervisor_id, child, kind, message}`, the oldest first.
+    /// Lists the events: `{seq, at_ms, supervisor_id, child, kind, message}`, oldest first.
     ///
-    /// The last 4096 are kept. They also go to the topic `supervisor.lifecycle` of the event log.
+    /// The last 4096 events are stored. They are also published to the topic `supervisor.lifecycle` of the event log.
     ///
     /// ```harn
     /// let jobs = supervisor_start({children: [{task: { -> println("hi") }}]})
@@ -73,9 +77,9 @@ builtins! {
         cx.state::<Supervisors>().find("supervisor_events", &supervisor)?.events()
     }
 
-    /// Stops the children and returns the state: each is cancelled, and aborted when it still runs after `timeout`.
+    /// Cancels the children, aborts those that still run after `timeout`, and returns the state.
     ///
-    /// Without a timeout that is `shutdown_ms` of the supervisor (5000).
+    /// The default timeout is `shutdown_ms` of the supervisor (5000).
     ///
     /// ```harn
     /// let jobs = supervisor_start({children: [{task: { -> sleep(1h) }}]})

@@ -12,7 +12,7 @@ builtins! {
     /// Standard error, standard input and terminal checks.
     pub(crate) static TERMINAL: "terminal";
 
-    /// Writes the printed forms of all arguments, with a blank between, to standard error.
+    /// Writes the printed forms of all arguments, separated by spaces, to standard error.
     ///
     /// ```harn
     /// capture_stderr_start()
@@ -23,7 +23,7 @@ builtins! {
         write_error(cx, &spaced(&values.0));
     }
 
-    /// Writes the printed forms of all arguments, with a blank between, and a newline to standard error.
+    /// Writes the printed forms of all arguments, separated by spaces, and a newline to standard error.
     ///
     /// ```harn
     /// capture_stderr_start()
@@ -34,7 +34,7 @@ builtins! {
         write_error(cx, &format!("{}\n", spaced(&values.0)));
     }
 
-    /// Sends what `eprint` and `eprintln` write from now on to an empty buffer.
+    /// Redirects the output of `eprint` and `eprintln` to an empty buffer.
     ///
     /// ```harn
     /// capture_stderr_start()
@@ -46,7 +46,7 @@ builtins! {
         *cx.state::<State>().captured_errors.borrow_mut() = Some(String::new());
     }
 
-    /// Returns what was captured since `capture_stderr_start`, and ends capturing.
+    /// Returns the output captured since `capture_stderr_start`, and stops capturing.
     ///
     /// ```harn
     /// println(capture_stderr_take() == "") // -> true
@@ -55,9 +55,9 @@ builtins! {
         cx.state::<State>().captured_errors.borrow_mut().take().unwrap_or_default()
     }
 
-    /// Reads all that remains of standard input.
+    /// Reads the rest of standard input.
     ///
-    /// What is not UTF-8 is an error.
+    /// Input that is not UTF-8 is an error.
     ///
     /// ```harn
     /// mock_stdin("a\nb")
@@ -76,9 +76,10 @@ builtins! {
         }
     }
 
-    /// Reads the next line of standard input without its line end, nil at the end.
+    /// Reads the next line of standard input without its line ending; nil at the end.
     ///
-    /// Other tasks go on while it waits. A deadline or Ctrl-C ends the wait, and what has come by then is not lost.
+    /// Other tasks run while it waits. A deadline or Ctrl-C ends the wait; input that was already received is not
+    /// lost.
     ///
     /// ```harn
     /// mock_stdin("a\r\nb")
@@ -88,7 +89,7 @@ builtins! {
         next_line(&cx, "read_line").await?
     }
 
-    /// Replaces standard input by a text, until `unmock_stdin`.
+    /// Replaces standard input by a string, until `unmock_stdin`.
     ///
     /// ```harn
     /// mock_stdin("x\n")
@@ -98,7 +99,7 @@ builtins! {
         *cx.state::<State>().mock_input.borrow_mut() = Some(MockInput { text: text.to_string(), at: 0 });
     }
 
-    /// Goes back to the real standard input.
+    /// Restores the real standard input.
     ///
     /// ```harn
     /// mock_stdin("x")
@@ -108,7 +109,7 @@ builtins! {
         *cx.state::<State>().mock_input.borrow_mut() = None;
     }
 
-    /// Says whether standard input is a terminal.
+    /// Returns whether standard input is a terminal.
     ///
     /// ```harn
     /// mock_tty("stdin", true)
@@ -118,7 +119,7 @@ builtins! {
         is_terminal(cx, 0)
     }
 
-    /// Says whether standard output is a terminal.
+    /// Returns whether standard output is a terminal.
     ///
     /// ```harn
     /// mock_tty("stdout", false)
@@ -128,7 +129,7 @@ builtins! {
         is_terminal(cx, 1)
     }
 
-    /// Says whether standard error is a terminal.
+    /// Returns whether standard error is a terminal.
     ///
     /// ```harn
     /// mock_tty("stderr", true)
@@ -138,7 +139,7 @@ builtins! {
         is_terminal(cx, 2)
     }
 
-    /// Sets the answer of the terminal check of `"stdin"`, `"stdout"` or `"stderr"`.
+    /// Sets the result of the terminal check of `"stdin"`, `"stdout"` or `"stderr"`.
     ///
     /// ```harn
     /// mock_tty("stdout", true)
@@ -157,7 +158,7 @@ builtins! {
         state.mock_tty.set(answers);
     }
 
-    /// Drops the answers given with `mock_tty`.
+    /// Removes the results set with `mock_tty`.
     ///
     /// ```harn
     /// mock_tty("stdin", true)
@@ -232,10 +233,10 @@ builtins! {
     /// Colour of terminal output.
     pub(crate) static COLOR: "color";
 
-    /// Wraps the text in the code of a colour, when colour is on.
+    /// Wraps a string in the escape code of a colour, if colour is enabled.
     ///
-    /// The names are black, red, green, yellow, blue, magenta, cyan, white, and each with `bright_` in
-    /// front; `gray` is `bright_black`. An unknown name leaves the text as it is.
+    /// The names are black, red, green, yellow, blue, magenta, cyan, white, and each with the prefix
+    /// `bright_`; `gray` is `bright_black`. An unknown name leaves the string unchanged.
     ///
     /// ```harn
     /// set_color_mode("never")
@@ -248,7 +249,7 @@ builtins! {
         }
     }
 
-    /// Wraps the text in the code for bold, when colour is on.
+    /// Wraps a string in the escape code for bold, if colour is enabled.
     ///
     /// ```harn
     /// set_color_mode("always")
@@ -258,7 +259,7 @@ builtins! {
         paint(cx, &value, 1)
     }
 
-    /// Wraps the text in the code for dim, when colour is on.
+    /// Wraps a string in the escape code for dim, if colour is enabled.
     ///
     /// ```harn
     /// set_color_mode("never")
@@ -268,9 +269,9 @@ builtins! {
         paint(cx, &value, 2)
     }
 
-    /// Sets whether colour is written: `"auto"`, `"always"` or `"never"`.
+    /// Sets when colour is enabled: `"auto"`, `"always"` or `"never"`.
     ///
-    /// In `auto` mode the variable `FORCE_COLOR` turns it on, `NO_COLOR` off, else it is on when
+    /// In mode `auto`, the variable `FORCE_COLOR` enables it and `NO_COLOR` disables it; otherwise, it is enabled if
     /// standard output is a terminal.
     ///
     /// ```harn

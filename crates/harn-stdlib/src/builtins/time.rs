@@ -13,7 +13,7 @@ builtins! {
     /// Clocks.
     pub(crate) static TIME: "time";
 
-    /// Returns the wall clock in seconds since 1970.
+    /// Returns the wall-clock time in seconds since 1970.
     ///
     /// ```harn
     /// mock_time(1500)
@@ -23,7 +23,7 @@ builtins! {
         now_ms(cx) as f64 / 1000.0
     }
 
-    /// Returns the wall clock in milliseconds since 1970.
+    /// Returns the wall-clock time in milliseconds since 1970.
     ///
     /// ```harn
     /// mock_time(1500)
@@ -33,7 +33,7 @@ builtins! {
         now_ms(cx)
     }
 
-    /// Returns milliseconds since an arbitrary moment; never decreases.
+    /// Returns milliseconds since an arbitrary point in time; never decreases.
     ///
     /// ```harn
     /// let start = monotonic_ms()
@@ -43,7 +43,7 @@ builtins! {
         monotonic_ms(cx)
     }
 
-    /// Returns milliseconds since an arbitrary moment; an alias of `monotonic_ms`.
+    /// Returns milliseconds since an arbitrary point in time; an alias of `monotonic_ms`.
     ///
     /// ```harn
     /// let start = elapsed()
@@ -64,7 +64,7 @@ builtins! {
         pause(&cx, time.0).await?;
     }
 
-    /// Waits that many milliseconds; with a mocked clock it moves the clock and returns at once.
+    /// Waits for a number of milliseconds; a mocked clock is advanced instead, without waiting.
     ///
     /// ```harn
     /// mock_time(0)
@@ -92,7 +92,7 @@ builtins! {
         cx.state::<State>().mock_time.set(Some(MockTime { wall_ms: ms, monotonic_ms: 0 }));
     }
 
-    /// Moves both mocked clocks, and gives the wall clock.
+    /// Advances both mocked clocks and returns the wall-clock time.
     ///
     /// ```harn
     /// mock_time(1000)
@@ -105,7 +105,7 @@ builtins! {
         }
     }
 
-    /// Goes back to the real clocks.
+    /// Restores the real clocks.
     ///
     /// ```harn
     /// mock_time(0)
@@ -126,7 +126,7 @@ builtins! {
         [("name", Value::str(&name)), ("start_ms", Value::int(start))].into_iter().collect::<Dict>()
     }
 
-    /// Ends a timer: prints `[timer] NAME: Nms` and gives the milliseconds.
+    /// Stops a timer: prints `[timer] NAME: Nms` and returns the milliseconds.
     ///
     /// ```harn
     /// println(try { timer_end(1) }) // -> Result.Err(timer_end: argument must be a timer dict from timer_start)

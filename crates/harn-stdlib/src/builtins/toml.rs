@@ -11,7 +11,7 @@ builtins! {
     /// TOML.
     pub(crate) static TOML: "toml";
 
-    /// Reads TOML; dates and times become text.
+    /// Parses TOML; dates and times become strings.
     ///
     /// ```harn
     /// println(toml_parse("a = 1\n[b]\nc = [1.5, \"x\"]\nd = 2024-01-15")) // -> {a: 1, b: {c: [1.5, x], d: 2024-01-15}}
@@ -28,7 +28,7 @@ builtins! {
         from_table(&s.parse::<toml::Table>().map_err(|reason| unparsable(s, &reason))?)
     }
 
-    /// Writes a dict as TOML.
+    /// Serializes a dict as TOML.
     ///
     /// ```harn
     /// print(toml_stringify({a: 1})) // -> a = 1

@@ -14,12 +14,13 @@ use crate::transport::{Mocks, Open, connect_socket, connect_stream, frame_of};
 const PATIENCE: i64 = 30_000;
 
 builtins! {
-    /// Streams of events and WebSockets.
+    /// Server-sent events and WebSockets.
     pub(crate) static TRANSPORT: "transport";
 
-    /// Opens a stream of server-sent events and gives its handle.
+    /// Opens a stream of server-sent events and returns its handle.
     ///
-    /// `timeout_ms` is the time until the server answers. A run that was interrupted does not open the stream again once the program has seen an event.
+    /// `timeout_ms` is the time limit for the reply of the server. An interrupted run does not reopen the stream if the
+    /// program has already received an event.
     ///
     /// ```harn
     /// sse_mock("https://a.test/*", ["one", {event: "end", data: "two"}])
@@ -35,8 +36,8 @@ builtins! {
 
     /// Waits for the next event of a stream.
     ///
-    /// The first is `{type: "open"}`, then come `{type: "event", event, data, id, retry_ms}`; `{type: "timeout"}` when nothing came in
-    /// time, nil at the end.
+    /// The first event is `{type: "open"}`, later ones are `{type: "event", event, data, id, retry_ms}`; `{type:
+    /// "timeout"}` if no event arrives in time, nil at the end.
     ///
     /// ```harn
     /// sse_mock("*", ["hi"])
@@ -50,7 +51,7 @@ builtins! {
         stream.receive(&cx, &handle, patience(timeout_ms)).await?
     }
 
-    /// Hangs up; false when there is no such stream.
+    /// Closes a stream; false if it does not exist.
     ///
     /// ```harn
     /// println(sse_close("sse-9")) // -> false
@@ -59,9 +60,9 @@ builtins! {
         cx.state::<Open>().end_stream(&handle)
     }
 
-    /// Opens a WebSocket and gives its handle.
+    /// Opens a WebSocket and returns its handle.
     ///
-    /// The connection ends with the process: a run that goes on has to open another one.
+    /// The connection ends with the process: a resumed run must open another one.
     ///
     /// ```harn
     /// websocket_mock("wss://a.test/*", {messages: ["hi"]})
@@ -73,10 +74,10 @@ builtins! {
         connect_socket(&cx, &url, &dict_of(options.given())).await?
     }
 
-    /// Sends a message: a string as text, bytes as binary.
+    /// Sends a message: a string as a text message, bytes as a binary message.
     ///
-    /// The option `type` is `text`, `binary`, `ping`, `pong` or `close` (with `code` and `reason`); `base64: true` says that the message is
-    /// bytes written as base64.
+    /// The option `type` is `text`, `binary`, `ping`, `pong` or `close` (with `code` and `reason`). With `base64:
+    /// true`, the message is base64-encoded bytes.
     ///
     /// ```harn
     /// websocket_mock("*", {echo: true})
@@ -93,8 +94,9 @@ builtins! {
 
     /// Waits for the next message of a WebSocket.
     ///
-    /// It is `{type: "text", data}`, `{type: "binary", data_base64}`, `ping` or `pong` with `data_base64` (pings are answered by
-    /// themselves), `{type: "close", code, reason}`, or `{type: "timeout"}`; nil once the other side is gone.
+    /// The message is `{type: "text", data}`, `{type: "binary", data_base64}`, `ping` or `pong` with `data_base64`
+    /// (pings are answered automatically), `{type: "close", code, reason}`, or `{type: "timeout"}`; nil after the peer
+    /// has disconnected.
     ///
     /// ```harn
     /// websocket_mock("*", ["a", {type: "close", code: 1001, reason: "bye"}])
@@ -108,7 +110,7 @@ builtins! {
         socket.receive(&cx, &handle, patience(timeout_ms)).await?
     }
 
-    /// Closes a WebSocket; false when there is no such one.
+    /// Closes a WebSocket; false if it does not exist.
     ///
     /// ```harn
     /// websocket_mock("*", [])
@@ -126,9 +128,9 @@ builtins! {
         }
     }
 
-    /// Has a stream of events stand in for addresses that match.
+    /// Mocks the event streams of matching URLs.
     ///
-    /// `*` in the pattern stands for any text. An event is its data, or `{event, data, id, retry_ms}`.
+    /// `*` in the pattern matches any string. An event is its data, or `{event, data, id, retry_ms}`.
     ///
     /// ```harn
     /// sse_mock("*", [{data: "a", id: 1}])
@@ -140,10 +142,10 @@ builtins! {
         cx.state::<Mocks>().add_stream(&pattern, &events)?;
     }
 
-    /// Has a WebSocket stand in for addresses that match.
+    /// Mocks the WebSockets of matching URLs.
     ///
-    /// `*` in the pattern stands for any text. A message is a string, bytes, or `{type, data | data_base64, code, reason}`; with `echo`
-    /// what is sent comes back.
+    /// `*` in the pattern matches any string. A message is a string, bytes, or `{type, data | data_base64, code,
+    /// reason}`; with `echo`, sent messages are returned.
     ///
     /// ```harn
     /// websocket_mock("*", {messages: ["first"], echo: true})
@@ -155,9 +157,10 @@ builtins! {
         cx.state::<Mocks>().add_socket(&pattern, &script)?;
     }
 
-    /// Lists what was asked of these mocks: `{kind, url, handle, type, data}`.
+    /// Lists the calls that these mocks answered: `{kind, url, handle, type, data}`.
     ///
-    /// `kind` is the name of the builtin. What was sent has a `type`, and its text or base64 as `data`. Secrets in addresses are not shown.
+    /// `kind` is the name of the builtin. A sent message has a `type`, and its text or base64 as `data`. Secrets in
+    /// URLs are redacted.
     ///
     /// ```harn
     /// websocket_mock("*", [])
@@ -169,7 +172,7 @@ builtins! {
         cx.state::<Mocks>().calls()
     }
 
-    /// Removes the mocks of streams and WebSockets and forgets the calls.
+    /// Removes the mocks of streams and WebSockets and their recorded calls.
     ///
     /// ```harn
     /// sse_mock("*", [])

@@ -12,9 +12,9 @@ builtins! {
     /// URLs.
     pub(crate) static URLS: "urls";
 
-    /// Takes a URL apart: `{scheme, host, port, path, query, fragment, username, password}`.
+    /// Parses a URL: `{scheme, host, port, path, query, fragment, username, password}`.
     ///
-    /// Absent parts are nil, as is the scheme's own port; the host is in lower case.
+    /// Missing parts are nil, as is the default port of the scheme; the host is in lower case.
     ///
     /// ```harn
     /// let u = url_parse("https://Ada@Example.com:8443/a b?q=1#x")
@@ -35,7 +35,7 @@ builtins! {
         dict
     }
 
-    /// Makes a URL of the parts that `url_parse` gives; `scheme` is required.
+    /// Builds a URL from the parts that `url_parse` returns; `scheme` is required.
     ///
     /// ```harn
     /// println(url_build({scheme: "https", host: "example.com", path: "/a", query: "q=1"})) // -> https://example.com/a?q=1
@@ -47,7 +47,7 @@ builtins! {
         build(&parts)?
     }
 
-    /// Reads a query string: a list of `{key, value}` in order.
+    /// Parses a query string to a list of `{key, value}` in order.
     ///
     /// ```harn
     /// println(query_parse("?a=1&b=x+y&a=%C3%BC")) // -> [{key: a, value: 1}, {key: b, value: x y}, {key: a, value: ü}]
@@ -60,7 +60,7 @@ builtins! {
         form_urlencoded::parse(query.as_bytes()).map(pair).collect::<Vec<_>>()
     }
 
-    /// Writes a list of `{key, value}` as a query string.
+    /// Serializes a list of `{key, value}` as a query string.
     ///
     /// ```harn
     /// println(query_stringify([{key: "a", value: "x y"}, {key: "b", value: "1,2"}])) // -> a=x+y&b=1%2C2

@@ -10,11 +10,12 @@ builtins! {
     /// YAML.
     pub(crate) static YAML: "yaml";
 
-    /// Reads one YAML document by the core schema of YAML 1.2; dates and `yes`/`no` are strings.
+    /// Parses one YAML document by the core schema of YAML 1.2; dates and `yes`/`no` are strings.
     ///
-    /// The merge key `<<` adds the entries of its map, or of a list of maps with the first one first; the map's own entries
-    /// win. Keys are strings in the spelling of the document. A second document, a repeated key, a list or map as key and a
-    /// tag outside of the core schema (`!Ref`) are errors; `!!binary` is bytes.
+    /// The merge key `<<` adds the entries of its map, or of a list of maps, in which earlier maps take precedence; the
+    /// map's own entries take precedence over merged ones. Keys are strings as written in the document. A second
+    /// document, a repeated key, a list or map as key and a tag outside of the core schema (`!Ref`) are errors;
+    /// `!!binary` becomes bytes.
     ///
     /// ```harn
     /// println(yaml_parse("a: 1\nb: [x, 1.5, ~]\nc:\n  - d: 2024-01-15")) // -> {a: 1, b: [x, 1.5, nil], c: [{d: 2024-01-15}]}
@@ -25,9 +26,10 @@ builtins! {
         yaml::parse(&s).map_err(|reason| Error::thrown(format!("YAML parse error: {reason}")))?
     }
 
-    /// Writes a value as YAML in block style, keys in byte order.
+    /// Serializes a value as YAML in block style, with keys in byte order.
     ///
-    /// Bytes become `!!binary`. Strings are quoted if a reader of YAML 1.1 or 1.2 could read them as another value.
+    /// Bytes become `!!binary`. Strings are quoted if a YAML 1.1 or 1.2 parser could interpret them as another
+    /// type.
     ///
     /// ```harn
     /// println(yaml_stringify({b: [1, "x"], a: nil}).lines()) // -> [a: null, b:,   - 1,   - x]

@@ -27,9 +27,9 @@ pub(crate) struct Body {
 /// Options of a request.
 #[derive(described::Options)]
 pub(crate) struct HttpOptions {
-    /// Headers; entries that are nil are left out.
+    /// Headers; nil entries are omitted.
     headers: Option<Ref<Dict>>,
-    /// Parameters of the query.
+    /// Query parameters.
     query: Option<Ref<Dict>>,
     /// Body; a dict or list is sent as JSON.
     body: Value,
@@ -56,16 +56,16 @@ pub(crate) struct HttpOptions {
     /// Maximum size of the reply's body in bytes (`http_download`: 1 GiB).
     #[option(shown = "64 MiB", ty = "int", with = positive)]
     max_response_bytes: Option<u64>,
-    /// Parts of a form in place of a body; each has a `name` and a `value`, `value_base64` or `path`.
+    /// Parts of a form instead of a body; each has a `name` and a `value`, `value_base64` or `path`.
     #[option(ty = "list<form_part>")]
     multipart: Value,
-    /// URL of a proxy, or the hosts that are reached without it.
+    /// URL of a proxy, or the hosts that are reached without a proxy.
     #[option(ty = "string | {url?: string, no_proxy?: string | list}")]
     proxy: Value,
     /// User and password for the proxy.
     #[option(ty = "{user?: any, pass?: any, password?: any}")]
     proxy_auth: Option<Ref<Dict>>,
-    /// Whether the reply may be compressed; its body is decompressed.
+    /// Whether the reply may be compressed; a compressed body is decompressed.
     #[option(default = true)]
     decompress: bool,
     /// Maximum number of retries.
@@ -73,13 +73,13 @@ pub(crate) struct HttpOptions {
     retries: usize,
     /// Retries and their first pause; takes precedence over `retries` and `backoff`.
     retry: Retry,
-    /// Pause before the first retry; it doubles.
+    /// Pause before the first retry; it doubles with each retry.
     #[option(default = Duration::from_secs(1), shown = "1s")]
     backoff: Duration,
-    /// Whether `Retry-After` of a reply sets the pause.
+    /// Whether the `Retry-After` header of a reply sets the pause.
     #[option(default = true)]
     respect_retry_after: bool,
-    /// Statuses that are retried.
+    /// Status codes that are retried.
     #[option(default = RETRIED.to_vec(), shown = "[408, 429, 500, 502, 503, 504]", ty = "list", with = statuses)]
     retry_on: Vec<i64>,
     /// Methods that are retried.
@@ -88,7 +88,7 @@ pub(crate) struct HttpOptions {
     /// Whether the server may receive the request twice: it carries an `Idempotency-Key`, the same on each attempt, and an
     /// interrupted durable run sends it again.
     idempotent: bool,
-    /// What a resumed run does with a request whose outcome is unknown: `"fail"`, `"retry"` or `"ask"`.
+    /// Recovery of a request with unknown outcome in a resumed run: `"fail"`, `"retry"` or `"ask"`.
     #[option(ty = "string")]
     on_uncertain: Value,
     /// PEM files that are trusted in addition to those of the system, a client certificate, and pins (SHA-256 in hex or base64) of
@@ -105,7 +105,7 @@ struct Retry {
     /// Maximum number of retries.
     #[option(ty = "int", with = some_count)]
     max: Option<usize>,
-    /// Pause before the first retry; it doubles.
+    /// Pause before the first retry; it doubles with each retry.
     backoff_ms: Option<Duration>,
 }
 
@@ -114,11 +114,11 @@ struct Retry {
 pub(crate) struct SessionRequestOptions {
     #[option(flatten)]
     _http: HttpOptions,
-    /// Session whose options apply below these.
+    /// Session whose options are the defaults of this request.
     _session: Option<String>,
 }
 
-/// Options of a request with a method of its own.
+/// Options of a request with an explicit method.
 #[derive(described::Options)]
 pub(crate) struct MethodOptions {
     #[option(flatten)]
@@ -128,7 +128,7 @@ pub(crate) struct MethodOptions {
     _method: Option<String>,
 }
 
-/// Options of a stream of events.
+/// Options of a server-sent event stream.
 #[derive(described::Options)]
 pub(crate) struct SseOptions {
     #[option(flatten)]
@@ -144,7 +144,7 @@ pub(crate) struct SseOptions {
 /// Options of a WebSocket.
 #[derive(described::Options)]
 pub(crate) struct WebsocketOptions {
-    /// Headers of the handshake; entries that are nil are left out.
+    /// Headers of the handshake; nil entries are omitted.
     _headers: Option<Ref<Dict>>,
     /// Value of the header `Authorization`: a string, `{bearer}`, or `{basic: {user, password}}`.
     #[option(ty = "string | {bearer?: any, basic?: {user?: any, password?: any}}")]

@@ -6,7 +6,7 @@ use harn_vm::builtins;
 use crate::args::printed;
 
 builtins! {
-    /// Every value.
+    /// Methods of all values.
     pub(crate) static ANY: "any";
 
     /// Returns the printed form.

@@ -48,7 +48,7 @@ builtins! {
         this.len()
     }
 
-    /// Counts the entries: another name of `count`.
+    /// Counts the entries; an alias of `count`.
     ///
     /// ```harn
     /// println({}.len()) // -> 0
@@ -57,7 +57,7 @@ builtins! {
         this.len()
     }
 
-    /// Says whether there are no entries.
+    /// Returns whether the dict is empty.
     ///
     /// ```harn
     /// println({}.empty()) // -> true
@@ -66,7 +66,7 @@ builtins! {
         this.is_empty()
     }
 
-    /// Says whether a key is present, also when its value is nil.
+    /// Returns whether a key is present, even if its value is nil.
     ///
     /// ```harn
     /// println([{a: nil}.has("a"), {}.has("a")]) // -> [true, false]
@@ -84,7 +84,7 @@ builtins! {
         this.get(&key.0).cloned().unwrap_or(default)
     }
 
-    /// Returns the entries of both dicts; those of `other` win.
+    /// Returns the entries of both dicts; entries of `other` take precedence.
     ///
     /// ```harn
     /// println({a: 1, b: 1}.merge({b: 2})) // -> {a: 1, b: 2}
@@ -114,9 +114,9 @@ builtins! {
         this
     }
 
-    /// Returns the entries for whose value `f` holds.
+    /// Returns the entries whose value satisfies `f`.
     ///
-    /// A function with two parameters gets key and value.
+    /// A function with two parameters receives the key and the value.
     ///
     /// ```harn
     /// println({a: 1, b: 2}.filter({ k, v -> k == "a" })) // -> {a: 1}
@@ -149,7 +149,7 @@ builtins! {
 
     /// Returns the dict with the printed form of `f(key)` in place of each key.
     ///
-    /// When two keys become equal the later one wins.
+    /// If two keys become equal, the later entry replaces the earlier one.
     ///
     /// ```harn
     /// println({a: 1}.map_keys({ k -> k + k })) // -> {aa: 1}
@@ -169,7 +169,7 @@ builtins! {
         rename(&cx, &this, &f).await?
     }
 
-    /// Makes an iterator over the pairs `(key, value)`.
+    /// Returns an iterator over the pairs `(key, value)`.
     ///
     /// ```harn
     /// println({a: 1}.iter().to_list()) // -> [(a, 1)]

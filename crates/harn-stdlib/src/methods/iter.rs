@@ -16,7 +16,7 @@ builtins! {
     /// Lazy combinators of iterators.
     pub(crate) static COMBINATORS: "iter";
 
-    /// Makes an iterator over `f(item)`.
+    /// Returns an iterator over `f(item)`.
     ///
     /// ```harn
     /// println(iter([1, 2]).map({ x -> x * 10 }).to_list()) // -> [10, 20]
@@ -26,7 +26,7 @@ builtins! {
         this.0.then(Stage::Map(f)).into_value()
     }
 
-    /// Makes an iterator over the items for which `f` holds.
+    /// Returns an iterator over the items for which `f` holds.
     ///
     /// ```harn
     /// println(range(6).filter({ x -> x % 2 == 0 }).to_list()) // -> [0, 2, 4]
@@ -36,7 +36,7 @@ builtins! {
         this.0.then(Stage::Filter(f)).into_value()
     }
 
-    /// Makes an iterator over the items of what `f` gives, which must be iterable.
+    /// Returns an iterator over the items of the iterables that `f` returns.
     ///
     /// ```harn
     /// println(iter([1, 2]).flat_map({ x -> [x, x] }).to_list()) // -> [1, 1, 2, 2]
@@ -46,7 +46,7 @@ builtins! {
         this.0.then(Stage::FlatMap { f, inner: None }).into_value()
     }
 
-    /// Makes an iterator over the first `n` items.
+    /// Returns an iterator over the first `n` items.
     ///
     /// ```harn
     /// println((1 to 10000000).map({ x -> x * x }).take(3).to_list()) // -> [1, 4, 9]
@@ -55,7 +55,7 @@ builtins! {
         this.0.then(Stage::Take(count_arg("iter.take", &n)?)).into_value()
     }
 
-    /// Makes an iterator over the items after the first `n`.
+    /// Returns an iterator over the items after the first `n`.
     ///
     /// ```harn
     /// println(range(5).skip(3).to_list()) // -> [3, 4]
@@ -64,7 +64,7 @@ builtins! {
         this.0.then(Stage::Skip(count_arg("iter.skip", &n)?)).into_value()
     }
 
-    /// Makes an iterator over the items up to the first for which `f` does not hold.
+    /// Returns an iterator over the items up to the first for which `f` does not hold.
     ///
     /// That item is consumed.
     ///
@@ -76,7 +76,7 @@ builtins! {
         this.0.then(Stage::TakeWhile { f, until: false, done: false }).into_value()
     }
 
-    /// Makes an iterator over the items from the first for which `f` does not hold.
+    /// Returns an iterator over the items from the first for which `f` does not hold.
     ///
     /// ```harn
     /// println(iter([1, 2, 9, 1]).skip_while({ x -> x < 5 }).to_list()) // -> [9, 1]
@@ -86,7 +86,7 @@ builtins! {
         this.0.then(Stage::SkipWhile { f, started: false }).into_value()
     }
 
-    /// Makes an iterator over pairs of items, until the shorter ends.
+    /// Returns an iterator over pairs of items, until the shorter ends.
     ///
     /// ```harn
     /// println(iter([1, 2]).zip("abc").to_list()) // -> [(1, a), (2, b)]
@@ -95,7 +95,7 @@ builtins! {
         this.0.then(Stage::Zip { other: iterable("iter.zip", other)?, first: None }).into_value()
     }
 
-    /// Makes an iterator over the items of both.
+    /// Returns an iterator over the items of both.
     ///
     /// ```harn
     /// println(iter([1]).chain(range(2)).to_list()) // -> [1, 0, 1]
@@ -104,7 +104,7 @@ builtins! {
         this.0.chain(iterable("iter.chain", other)?).into_value()
     }
 
-    /// Makes an iterator over pairs `(index, item)`.
+    /// Returns an iterator over pairs `(index, item)`.
     ///
     /// ```harn
     /// println(iter(["a", "b"]).enumerate().to_list()) // -> [(0, a), (1, b)]
@@ -113,7 +113,7 @@ builtins! {
         this.0.then(Stage::Enumerate(0)).into_value()
     }
 
-    /// Makes an iterator over lists of `n` items; the last may be shorter.
+    /// Returns an iterator over lists of `n` items; the last may be shorter.
     ///
     /// ```harn
     /// println(range(3).chunks(2).to_list()) // -> [[0, 1], [2]]
@@ -123,7 +123,7 @@ builtins! {
         this.0.then(Stage::Chunks { size, chunk: Vec::new(), done: false }).into_value()
     }
 
-    /// Makes an iterator over lists of `n` neighbours.
+    /// Returns an iterator over the windows of `n` adjacent items, as lists.
     ///
     /// ```harn
     /// println(range(4).windows(3).to_list()) // -> [[0, 1, 2], [1, 2, 3]]
@@ -133,7 +133,7 @@ builtins! {
         this.0.then(Stage::Windows { size, window: VecDeque::new() }).into_value()
     }
 
-    /// Returns an iterator: itself, if it is one.
+    /// Returns an iterator; an iterator is returned unchanged.
     ///
     /// ```harn
     /// println(range(3).iter().to_list()) // -> [0, 1, 2]
@@ -163,7 +163,7 @@ builtins! {
     /// Sinks of iterators.
     pub(crate) static SINKS: "iter";
 
-    /// Gathers the remaining items in a list.
+    /// Collects the remaining items in a list.
     ///
     /// ```harn
     /// println((1 to 3).to_list()) // -> [1, 2, 3]
@@ -172,7 +172,7 @@ builtins! {
         CallLoop::collect(this.0, |items| Ok(Value::list(items)))
     }
 
-    /// Gathers the remaining items in a set.
+    /// Collects the remaining items in a set.
     ///
     /// ```harn
     /// println(iter([1, 1, 2]).to_set()) // -> set(1, 2)
@@ -185,7 +185,7 @@ builtins! {
         CallLoop::fold(this.0, Set::new(), step, Value::from)
     }
 
-    /// Gathers the remaining items, which must be pairs with string keys, in a dict.
+    /// Collects the remaining items, which must be pairs with string keys, in a dict.
     ///
     /// ```harn
     /// println(iter({a: 1, b: 2}).filter({ p -> p.second > 1 }).to_dict()) // -> {b: 2}
@@ -223,7 +223,7 @@ builtins! {
         count_items(this.0)?
     }
 
-    /// Counts the remaining items: another name of `count`.
+    /// Counts the remaining items; an alias of `count`.
     ///
     /// ```harn
     /// println(iter([1, 2]).len()) // -> 2
@@ -232,7 +232,7 @@ builtins! {
         count_items(this.0)?
     }
 
-    /// Pulls one item, nil when there is none.
+    /// Pulls one item; nil if the iterator is exhausted.
     ///
     /// ```harn
     /// let it = iter([1, 2])
@@ -242,7 +242,7 @@ builtins! {
         CallLoop::first(this.0, Value::from)
     }
 
-    /// Returns the last of the remaining items, or nil if there is none.
+    /// Returns the last of the remaining items, or nil if the iterator is exhausted.
     ///
     /// ```harn
     /// println(iter([1, 2]).last()) // -> 2
@@ -256,7 +256,7 @@ builtins! {
         CallLoop::fold(this.0, Value::NIL, step, |last| last)
     }
 
-    /// Adds up the remaining items, which must be numbers.
+    /// Returns the sum of the remaining items, which must be numbers.
     ///
     /// ```harn
     /// println((1 to 100).sum()) // -> 5050
@@ -272,7 +272,7 @@ builtins! {
         CallLoop::fold(this.0, Value::int(0), step, |sum| sum)
     }
 
-    /// Returns the smallest of the remaining items, or nil if there is none.
+    /// Returns the smallest of the remaining items, or nil if the iterator is exhausted.
     ///
     /// ```harn
     /// println(iter([2, 1, 3]).min()) // -> 1
@@ -281,7 +281,7 @@ builtins! {
         best(this.0, Ordering::Less)
     }
 
-    /// Returns the largest of the remaining items, or nil if there is none.
+    /// Returns the largest of the remaining items, or nil if the iterator is exhausted.
     ///
     /// ```harn
     /// println(iter([2, 1, 3]).max()) // -> 3
@@ -305,7 +305,7 @@ builtins! {
         CallLoop::drain(this.0, f, Reduce { accumulator: init })
     }
 
-    /// Says whether `f` holds for some item; stops there.
+    /// Returns whether `f` holds for any item; stops at the first such item.
     ///
     /// ```harn
     /// println(range(10).any({ x -> x > 3 })) // -> true
@@ -315,7 +315,7 @@ builtins! {
         search(this.0, f, true, |found| found.is_some().into())
     }
 
-    /// Says whether `f` holds for all items; stops at the first for which it does not.
+    /// Returns whether `f` holds for all items; stops at the first item for which it does not.
     ///
     /// ```harn
     /// println(range(10).all({ x -> x < 3 })) // -> false
@@ -325,7 +325,7 @@ builtins! {
         search(this.0, f, false, |found| found.is_none().into())
     }
 
-    /// Returns the first item for which `f` holds, or nil if there is none; the rest stays.
+    /// Returns the first item for which `f` holds, or nil if no item matches; later items remain.
     ///
     /// ```harn
     /// let it = iter([1, 2, 3])
@@ -512,7 +512,7 @@ builtins! {
         CallLoop::first(this.0, step)
     }
 
-    /// Makes an iterator over the remaining items.
+    /// Returns an iterator over the remaining items.
     ///
     /// ```harn
     /// fn numbers() { yield 1; yield 2 }

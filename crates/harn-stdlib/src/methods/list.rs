@@ -29,7 +29,7 @@ builtins! {
         this.len()
     }
 
-    /// Counts the items: another name of `count`.
+    /// Counts the items; an alias of `count`.
     ///
     /// ```harn
     /// println([].len()) // -> 0
@@ -38,7 +38,7 @@ builtins! {
         this.len()
     }
 
-    /// Says whether there are no items.
+    /// Returns whether the list is empty.
     ///
     /// ```harn
     /// println([[].empty(), [nil].empty()]) // -> [true, false]
@@ -47,7 +47,8 @@ builtins! {
         this.is_empty()
     }
 
-    /// Returns the first item, or nil if there is none; with a number a list of that many.
+    /// Returns the first item, or nil if the list is empty; with a number, a list of that many
+    /// items.
     ///
     /// ```harn
     /// println([[1, 2].first(), [1, 2].first(1), [].first()]) // -> [1, [1], nil]
@@ -59,7 +60,8 @@ builtins! {
         }
     }
 
-    /// Returns the last item, or nil if there is none; with a number a list of that many.
+    /// Returns the last item, or nil if the list is empty; with a number, a list of that many
+    /// items.
     ///
     /// ```harn
     /// println([[1, 2].last(), [1, 2, 3].last(2)]) // -> [2, [2, 3]]
@@ -71,7 +73,7 @@ builtins! {
         }
     }
 
-    /// Says whether some item is equal to `value`.
+    /// Returns whether any item is equal to `value`.
     ///
     /// ```harn
     /// println([1, 2].contains(2.0)) // -> true
@@ -80,7 +82,7 @@ builtins! {
         steps::each(this.iter()).any(|item| equal(item, &value))
     }
 
-    /// Returns the position of the first item equal to `value`, or -1 if there is none.
+    /// Returns the position of the first item equal to `value`, or -1 if no item is equal.
     ///
     /// ```harn
     /// println([["a", "b"].index_of("b"), [].index_of(1)]) // -> [1, -1]
@@ -91,8 +93,8 @@ builtins! {
 
     /// Returns the items in ascending order, or in the order of a comparator or key function.
     ///
-    /// A function of two items says with a number below zero that the first comes first; a function of one
-    /// item gives what is ordered by. The sort is stable.
+    /// A comparator takes two items and returns a negative number if the first comes first. A key function
+    /// takes one item and returns the sort key. The sort is stable.
     ///
     /// ```harn
     /// println([3, 1, 2.5].sort()) // -> [1, 2.5, 3]
@@ -111,7 +113,7 @@ builtins! {
         }
     }
 
-    /// Returns the smallest item, the first of equals, or nil if there is none.
+    /// Returns the smallest item, or nil if the list is empty; of equal items, the first.
     ///
     /// ```harn
     /// println([[3, 1].min(), [].min()]) // -> [1, nil]
@@ -120,7 +122,7 @@ builtins! {
         extreme(this.iter(), |v| v, Ordering::Less)?.cloned()
     }
 
-    /// Returns the largest item, the first of equals, or nil if there is none.
+    /// Returns the largest item, or nil if the list is empty; of equal items, the first.
     ///
     /// ```harn
     /// println(["b", "a"].max()) // -> b
@@ -129,9 +131,9 @@ builtins! {
         extreme(this.iter(), |v| v, Ordering::Greater)?.cloned()
     }
 
-    /// Adds up the numbers; other items are skipped.
+    /// Returns the sum of the numbers; other items are skipped.
     ///
-    /// The sum is an int unless there is a float.
+    /// The sum is an int unless the list contains a float.
     ///
     /// ```harn
     /// println([[1, 2].sum(), [1, 0.5, "x"].sum(), [].sum()]) // -> [3, 1.5, 0]
@@ -152,7 +154,7 @@ builtins! {
         this
     }
 
-    /// Replaces lists in the list by their items, one level deep.
+    /// Replaces nested lists by their items, one level deep.
     ///
     /// ```harn
     /// println([1, [2, [3]]].flatten()) // -> [1, 2, [3]]
@@ -170,7 +172,7 @@ builtins! {
         text::join(this.iter(), &separator)?
     }
 
-    /// Returns the list with `value` at its end.
+    /// Returns the list with `value` appended.
     ///
     /// The receiver does not change: write `xs = xs.push(v)`.
     ///
@@ -230,7 +232,7 @@ builtins! {
         part(this, size(n.or(0)), usize::MAX)
     }
 
-    /// Keeps the first of items that are the same by structure and type.
+    /// Removes duplicates, by structure and type; the first of equal items stays.
     ///
     /// ```harn
     /// println([1, 1.0, [2], [2], "1"].unique()) // -> [1, 1.0, [2], 1]
@@ -250,7 +252,7 @@ builtins! {
 
     /// Returns dicts `{index, value}`.
     ///
-    /// The method of iterators gives pairs.
+    /// The iterator method `enumerate` returns pairs instead.
     ///
     /// ```harn
     /// println(["a"].enumerate()) // -> [{index: 0, value: a}]
@@ -264,7 +266,7 @@ builtins! {
         steps::each(this.iter()).enumerate().map(dict).collect::<Vec<_>>()
     }
 
-    /// Returns lists of one item from each of two lists, as many as the shorter has.
+    /// Returns lists with one item from each of two lists, up to the length of the shorter list.
     ///
     /// ```harn
     /// println([1, 2].zip(["a", "b", "c"])) // -> [[1, a], [2, b]]
@@ -288,7 +290,7 @@ builtins! {
         counts
     }
 
-    /// Makes an iterator over the items.
+    /// Returns an iterator over the items.
     ///
     /// ```harn
     /// println([1, 2].iter().map({ x -> x + 1 }).to_list()) // -> [2, 3]
@@ -358,7 +360,8 @@ builtins! {
         CallLoop::over(f, this, Vec::new(), step, Value::list)
     }
 
-    /// Calls `f` for every item and joins the lists it gives; other results are added as they are.
+    /// Calls `f` for every item and concatenates the returned lists; other results are appended
+    /// unchanged.
     ///
     /// ```harn
     /// println([1, 2].flat_map({ x -> [x, x] })) // -> [1, 1, 2, 2]
@@ -372,7 +375,7 @@ builtins! {
         CallLoop::over(f, this, Vec::new(), step, Value::list)
     }
 
-    /// Combines all items: `f(accumulator, item)` for each in turn, starting with `init`.
+    /// Combines all items: `f(accumulator, item)` for each in order, starting with `init`.
     ///
     /// ```harn
     /// println([1, 2, 3].reduce(0, { sum, x -> sum + x })) // -> 6
@@ -382,7 +385,7 @@ builtins! {
         CallLoop::new(f, Reduce { items: this, at: 0, init })
     }
 
-    /// Returns the first item for which `f` holds, or nil if there is none.
+    /// Returns the first item for which `f` holds, or nil if no item matches.
     ///
     /// ```harn
     /// println([1, 2, 3].find({ x -> x > 1 })) // -> 2
@@ -392,7 +395,7 @@ builtins! {
         search(f, this, true, |found| found.map(|(_, item)| item.clone()).into())
     }
 
-    /// Returns the position of the first item for which `f` holds, or -1 if there is none.
+    /// Returns the position of the first item for which `f` holds, or -1 if no item matches.
     ///
     /// ```harn
     /// println([1, 2, 3].find_index({ x -> x > 1 })) // -> 1
@@ -402,7 +405,7 @@ builtins! {
         search(f, this, true, |found| position(found.map(|(at, _)| at)).into())
     }
 
-    /// Says whether `f` holds for some item.
+    /// Returns whether `f` holds for any item.
     ///
     /// ```harn
     /// println([[1, 2].any({ x -> x > 1 }), [].any({ x -> true })]) // -> [true, false]
@@ -412,7 +415,7 @@ builtins! {
         search(f, this, true, |found| found.is_some().into())
     }
 
-    /// Says whether `f` holds for every item.
+    /// Returns whether `f` holds for every item.
     ///
     /// ```harn
     /// println([[1, 2].all({ x -> x > 1 }), [].all({ x -> false })]) // -> [false, true]
@@ -422,7 +425,7 @@ builtins! {
         search(f, this, false, |found| found.is_none().into())
     }
 
-    /// Says whether `f` holds for every item: another name of `all`.
+    /// Returns whether `f` holds for every item; an alias of `all`.
     ///
     /// ```harn
     /// println([2, 4].every({ x -> x % 2 == 0 })) // -> true
@@ -432,7 +435,7 @@ builtins! {
         search(f, this, false, |found| found.is_none().into())
     }
 
-    /// Says whether `f` holds for no item; without `f` whether there is no item.
+    /// Returns whether `f` holds for no item; without `f`, whether the list is empty.
     ///
     /// ```harn
     /// println([[1, 2].none({ x -> x > 2 }), [1].none()]) // -> [true, false]
@@ -449,7 +452,7 @@ builtins! {
 
     /// Returns the items in ascending order of the results of `f`.
     ///
-    /// The sort is stable and `f` is called once per item.
+    /// The sort is stable, and `f` is called once per item.
     ///
     /// ```harn
     /// println(["ccc", "a", "bb"].sort_by({ s -> s.len() })) // -> [a, bb, ccc]
@@ -459,7 +462,7 @@ builtins! {
         keyed(f, this, sorted_by_key)
     }
 
-    /// Returns the item with the smallest result of `f`, or nil if there is none.
+    /// Returns the item with the smallest result of `f`, or nil if the list is empty.
     ///
     /// ```harn
     /// println(["bb", "a"].min_by({ s -> s.len() })) // -> a
@@ -469,7 +472,7 @@ builtins! {
         keyed(f, this, |keyed| Ok(extreme(&keyed, |(key, _)| key, Ordering::Less)?.map(|(_, item)| item.clone()).into()))
     }
 
-    /// Returns the item with the largest result of `f`, or nil if there is none.
+    /// Returns the item with the largest result of `f`, or nil if the list is empty.
     ///
     /// ```harn
     /// println(["bb", "a"].max_by({ s -> s.len() })) // -> bb
@@ -494,7 +497,7 @@ builtins! {
         CallLoop::over(f, this, Default::default(), step, end)
     }
 
-    /// Groups the items by the printed form of what `f` gives for them.
+    /// Groups the items by the printed form of the results of `f`.
     ///
     /// ```harn
     /// println([1, 2, 3].group_by({ x -> x % 2 == 0 })) // -> {false: [1, 3], true: [2]}
@@ -576,10 +579,10 @@ fn sorted_by_key(mut keyed: Vec<(Value, Value)>) -> Result<Value> {
 }
 
 builtins! {
-    /// Methods of lists that cut them into pieces.
+    /// Methods that split lists into parts.
     pub(crate) static PIECES: "list";
 
-    /// Cuts into consecutive pieces; the last may be shorter.
+    /// Splits the list into consecutive chunks; the last may be shorter.
     ///
     /// ```harn
     /// println([1, 2, 3].chunk(2)) // -> [[1, 2], [3]]
@@ -588,7 +591,7 @@ builtins! {
         sequences::chunks(&this, n.positive_or(1))?
     }
 
-    /// Cuts into consecutive pieces: another name of `chunk`.
+    /// Splits the list into consecutive chunks; an alias of `chunk`.
     ///
     /// ```harn
     /// println([1, 2, 3].each_slice(2)) // -> [[1, 2], [3]]
@@ -597,7 +600,7 @@ builtins! {
         sequences::chunks(&this, n.positive_or(1))?
     }
 
-    /// Returns the full windows of `n` items, `step` apart.
+    /// Returns the full windows of `n` items, at a distance of `step`.
     ///
     /// ```harn
     /// println([1, 2, 3].window(2)) // -> [[1, 2], [2, 3]]

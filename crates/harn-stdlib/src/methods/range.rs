@@ -28,7 +28,7 @@ builtins! {
         length(&this.0)?
     }
 
-    /// Counts the ints: another name of `count`.
+    /// Counts the ints; an alias of `count`.
     ///
     /// ```harn
     /// println([range(5).len(), range(5, 5).len()]) // -> [5, 0]
@@ -37,7 +37,7 @@ builtins! {
         length(&this.0)?
     }
 
-    /// Says whether there are no ints.
+    /// Returns whether the range is empty.
     ///
     /// ```harn
     /// println([(1 to 0).empty(), (1 to 1).empty()]) // -> [true, false]
@@ -46,7 +46,7 @@ builtins! {
         this.0.is_empty()
     }
 
-    /// Returns the first int, or nil if there is none.
+    /// Returns the first int, or nil if the range is empty.
     ///
     /// ```harn
     /// println([(3 to 5).first(), (3 to 2).first()]) // -> [3, nil]
@@ -55,7 +55,7 @@ builtins! {
         (!this.0.is_empty()).then_some(this.0.start)
     }
 
-    /// Returns the last int, or nil if there is none.
+    /// Returns the last int, or nil if the range is empty.
     ///
     /// ```harn
     /// println([(3 to 5).last(), range(5).last()]) // -> [5, 4]
@@ -64,7 +64,7 @@ builtins! {
         this.0.last()
     }
 
-    /// Says whether an int lies inside; a float never does.
+    /// Returns whether an int is in the range; false for floats.
     ///
     /// ```harn
     /// println([(1 to 5).contains(5), range(5).contains(5), (1 to 5).contains(2.0)]) // -> [true, false, false]

@@ -19,7 +19,7 @@ builtins! {
         this.len()
     }
 
-    /// Counts the elements: another name of `count`.
+    /// Counts the elements; an alias of `count`.
     ///
     /// ```harn
     /// println(set().len()) // -> 0
@@ -28,7 +28,7 @@ builtins! {
         this.len()
     }
 
-    /// Says whether there are no elements.
+    /// Returns whether the set is empty.
     ///
     /// ```harn
     /// println(set().empty()) // -> true
@@ -37,7 +37,7 @@ builtins! {
         this.is_empty()
     }
 
-    /// Says whether a value is an element.
+    /// Returns whether a value is an element.
     ///
     /// ```harn
     /// println([set(1).contains(1), set(1).contains(1.0)]) // -> [true, false]
@@ -46,7 +46,7 @@ builtins! {
         this.contains(&value)
     }
 
-    /// Says whether a value is an element: another name of `contains`.
+    /// Returns whether a value is an element; an alias of `contains`.
     ///
     /// ```harn
     /// println(set("a").has("a")) // -> true
@@ -55,7 +55,7 @@ builtins! {
         this.contains(&value)
     }
 
-    /// Returns the set with one more element.
+    /// Returns the set with an additional element.
     ///
     /// ```harn
     /// println(set(1).add(2)) // -> set(1, 2)
@@ -84,7 +84,7 @@ builtins! {
         without(this, &value)
     }
 
-    /// Returns the elements of both; the argument may be a list.
+    /// Returns the elements of both sets; the argument may be a list.
     ///
     /// ```harn
     /// println(set(1, 2).union([2, 3])) // -> set(1, 2, 3)
@@ -94,7 +94,7 @@ builtins! {
         union(this, other.iter())
     }
 
-    /// Returns the elements that are in both.
+    /// Returns the elements that are in both sets.
     ///
     /// ```harn
     /// println(set(1, 2).intersect(set(2, 3))) // -> set(2)
@@ -103,7 +103,7 @@ builtins! {
         intersection(&this, &*operand("intersect", &other)?)
     }
 
-    /// Returns the elements that are in both; an alias of `intersect`.
+    /// Returns the elements that are in both sets; an alias of `intersect`.
     ///
     /// ```harn
     /// println(set(1, 2).intersection([1])) // -> set(1)
@@ -112,7 +112,7 @@ builtins! {
         intersection(&this, &*operand("intersection", &other)?)
     }
 
-    /// Returns the elements that are not in the other.
+    /// Returns the elements that are not in the other set.
     ///
     /// ```harn
     /// println(set(1, 2).difference(set(2))) // -> set(1)
@@ -121,7 +121,7 @@ builtins! {
         difference(&this, &*operand("difference", &other)?)
     }
 
-    /// Returns the elements that are in exactly one of both.
+    /// Returns the elements that are in exactly one of the two sets.
     ///
     /// ```harn
     /// println(set(1, 2).symmetric_difference(set(2, 3))) // -> set(1, 3)
@@ -130,7 +130,7 @@ builtins! {
         symmetric_difference(&this, &*operand("symmetric_difference", &other)?)
     }
 
-    /// Says whether all elements are in the other.
+    /// Returns whether all elements are in the other set.
     ///
     /// ```harn
     /// println(set(1).is_subset([1, 2])) // -> true
@@ -139,7 +139,7 @@ builtins! {
         is_subset(&this, &*operand("is_subset", &other)?)
     }
 
-    /// Says whether all elements of the other are in this one.
+    /// Returns whether all elements of the other set are in this set.
     ///
     /// ```harn
     /// println(set(1, 2).is_superset(set(2))) // -> true
@@ -148,7 +148,7 @@ builtins! {
         is_subset(&*operand("is_superset", &other)?, &this)
     }
 
-    /// Says whether no element is in both.
+    /// Returns whether the sets have no element in common.
     ///
     /// ```harn
     /// println(set(1).is_disjoint(set(2))) // -> true
@@ -187,7 +187,7 @@ builtins! {
         out
     }
 
-    /// Says whether `f` holds for some element.
+    /// Returns whether `f` holds for any element.
     ///
     /// ```harn
     /// println(set(1, 2).any({ x -> x > 1 })) // -> true
@@ -197,7 +197,7 @@ builtins! {
         some(&cx, &this, &f, true).await?
     }
 
-    /// Says whether `f` holds for every element.
+    /// Returns whether `f` holds for every element.
     ///
     /// ```harn
     /// println(set(1, 2).all({ x -> x > 1 })) // -> false
@@ -207,7 +207,7 @@ builtins! {
         !some(&cx, &this, &f, false).await?
     }
 
-    /// Says whether `f` holds for every element: another name of `all`.
+    /// Returns whether `f` holds for every element; an alias of `all`.
     ///
     /// ```harn
     /// println(set(2, 4).every({ x -> x % 2 == 0 })) // -> true
@@ -226,7 +226,7 @@ builtins! {
         this.iter().cloned().collect::<Vec<_>>()
     }
 
-    /// Makes an iterator over the elements.
+    /// Returns an iterator over the elements.
     ///
     /// ```harn
     /// println(set(1, 2).iter().map({ x -> x * 2 }).to_list()) // -> [2, 4]

@@ -20,7 +20,7 @@ builtins! {
         this.char_count()
     }
 
-    /// Says whether the string is `""`.
+    /// Returns whether the string is empty.
     ///
     /// ```harn
     /// println(["".empty(), " ".empty()]) // -> [true, false]
@@ -29,7 +29,7 @@ builtins! {
         this.is_empty()
     }
 
-    /// Says whether a part occurs.
+    /// Returns whether a substring occurs.
     ///
     /// ```harn
     /// println(["team".contains("ea"), "h5".contains(5)]) // -> [true, true]
@@ -38,7 +38,7 @@ builtins! {
         this.contains(&*part)
     }
 
-    /// Says whether the string starts with a prefix.
+    /// Returns whether the string starts with a prefix.
     ///
     /// ```harn
     /// println("harness".starts_with("harn")) // -> true
@@ -47,7 +47,7 @@ builtins! {
         this.starts_with(&*prefix)
     }
 
-    /// Says whether the string ends with a suffix.
+    /// Returns whether the string ends with a suffix.
     ///
     /// ```harn
     /// println("a.harn".ends_with(".harn")) // -> true
@@ -56,7 +56,7 @@ builtins! {
         this.ends_with(&*suffix)
     }
 
-    /// Returns the first position of a part, or -1 if it is absent.
+    /// Returns the first position of a substring, or -1 if it is absent.
     ///
     /// ```harn
     /// println(["häns häns".index_of("ns"), "abc".index_of("x")]) // -> [2, -1]
@@ -65,7 +65,7 @@ builtins! {
         this.find(&*part).map_or(-1, |at| text::char_position(&this, at))
     }
 
-    /// Returns the last position of a part, or -1 if it is absent.
+    /// Returns the last position of a substring, or -1 if it is absent.
     ///
     /// ```harn
     /// println("a/b/c".last_index_of("/")) // -> 3
@@ -100,7 +100,7 @@ builtins! {
         text::split(&this, &separator)?
     }
 
-    /// Splits into lines, without their ends and without an empty last one.
+    /// Splits into lines, without line endings and without an empty last line.
     ///
     /// ```harn
     /// println("a\nb\r\n".lines()) // -> [a, b]
@@ -120,7 +120,7 @@ builtins! {
         this.as_str().chars().map(|c| Value::str(c.encode_utf8(&mut buffer))).collect::<Vec<_>>()
     }
 
-    /// Returns the character at a position, nil outside.
+    /// Returns the character at a position; nil if the position is out of range.
     ///
     /// ```harn
     /// println(["abc".char_at(1), "abc".char_at(9), "abc".char_at(-1)]) // -> [b, nil, nil]
@@ -130,9 +130,10 @@ builtins! {
         at.map(|at| Str::new(this.char_range(at, at + 1)))
     }
 
-    /// Cuts out the characters from `start` to before `end`.
+    /// Returns the characters from `start` to before `end`.
     ///
-    /// The function `substring` takes a length instead of an end. Positions are held to the string.
+    /// The function `substring` takes a length instead of an end. Positions out of range are
+    /// clamped.
     ///
     /// ```harn
     /// println("hello".substring(1, 3)) // -> el
@@ -142,7 +143,7 @@ builtins! {
         text::between(&this, start.or(0), end.or(i64::MAX))
     }
 
-    /// Removes white space at both ends.
+    /// Removes whitespace at both ends.
     ///
     /// ```harn
     /// println("<${" a ".trim()}>") // -> <a>
@@ -151,7 +152,7 @@ builtins! {
         this.trim()
     }
 
-    /// Removes white space at the start.
+    /// Removes whitespace at the start.
     ///
     /// ```harn
     /// println("<${" a ".trim_start()}>") // -> <a >
@@ -160,7 +161,7 @@ builtins! {
         this.trim_start()
     }
 
-    /// Removes white space at the end.
+    /// Removes whitespace at the end.
     ///
     /// ```harn
     /// println("<${" a ".trim_end()}>") // -> < a>
@@ -169,7 +170,7 @@ builtins! {
         this.trim_end()
     }
 
-    /// Converts to lower case by the rules of Unicode.
+    /// Converts to lower case (Unicode).
     ///
     /// ```harn
     /// println("ÄB".lowercase()) // -> äb
@@ -178,7 +179,7 @@ builtins! {
         this.to_lowercase()
     }
 
-    /// Converts to upper case by the rules of Unicode.
+    /// Converts to upper case (Unicode).
     ///
     /// ```harn
     /// println("ß".uppercase()) // -> SS
@@ -187,7 +188,7 @@ builtins! {
         this.to_uppercase()
     }
 
-    /// Returns `count` copies, `""` for a count below 1.
+    /// Returns `count` copies; `""` for a count below 1.
     ///
     /// ```harn
     /// println("ab".repeat(3)) // -> ababab
@@ -205,7 +206,7 @@ builtins! {
         this.chars().rev().collect::<String>()
     }
 
-    /// Fills up on the left to `width` characters with the first character of `fill`.
+    /// Pads on the left to `width` characters with the first character of `fill`.
     ///
     /// ```harn
     /// println("7".pad_left(3, "0")) // -> 007
@@ -214,7 +215,7 @@ builtins! {
         text::pad(&this, this.char_count(), width.or(0), first(&fill), Side::Left)?
     }
 
-    /// Fills up on the right to `width` characters with the first character of `fill`.
+    /// Pads on the right to `width` characters with the first character of `fill`.
     ///
     /// ```harn
     /// println("7".pad_right(3, ".") + "|") // -> 7..|
@@ -223,7 +224,7 @@ builtins! {
         text::pad(&this, this.char_count(), width.or(0), first(&fill), Side::Right)?
     }
 
-    /// Makes an iterator over the characters.
+    /// Returns an iterator over the characters.
     ///
     /// ```harn
     /// println("abc".iter().map({ c -> c.upper() }).to_list()) // -> [A, B, C]
@@ -234,10 +235,10 @@ builtins! {
 }
 
 builtins! {
-    /// Other names of string methods.
+    /// Aliases of string methods.
     pub(crate) static STRING_ALIASES: "string";
 
-    /// Counts the characters: another name of `count`.
+    /// Counts the characters; an alias of `count`.
     ///
     /// ```harn
     /// println("abc".len()) // -> 3
@@ -246,7 +247,7 @@ builtins! {
         this.char_count()
     }
 
-    /// Converts to lower case: another name of `lowercase`.
+    /// Converts to lower case; an alias of `lowercase`.
     ///
     /// ```harn
     /// println("AB".lower()) // -> ab
@@ -255,7 +256,7 @@ builtins! {
         this.to_lowercase()
     }
 
-    /// Converts to lower case: another name of `lowercase`.
+    /// Converts to lower case; an alias of `lowercase`.
     ///
     /// ```harn
     /// println("AB".to_lower()) // -> ab
@@ -264,7 +265,7 @@ builtins! {
         this.to_lowercase()
     }
 
-    /// Converts to upper case: another name of `uppercase`.
+    /// Converts to upper case; an alias of `uppercase`.
     ///
     /// ```harn
     /// println("ab".upper()) // -> AB
@@ -273,7 +274,7 @@ builtins! {
         this.to_uppercase()
     }
 
-    /// Converts to upper case: another name of `uppercase`.
+    /// Converts to upper case; an alias of `uppercase`.
     ///
     /// ```harn
     /// println("ab".to_upper()) // -> AB

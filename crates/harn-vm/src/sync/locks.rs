@@ -69,11 +69,11 @@ builtins! {
     /// Named locks.
     pub(crate) static LOCKS: "locks";
 
-    /// Acquires the mutex with this key. One task at a time holds it.
+    /// Acquires the mutex with this key, which one task at a time can hold.
     ///
-    /// Returns a permit, or nil if `timeout` expires first (0 tries once). The lock is released by `sync_release`, or when
-    /// no variable holds the permit any more. Waiting tasks acquire it in the order of their requests. `mutex { }` uses the mutex
-    /// `__default__`.
+    /// Returns a permit, or nil if `timeout` expires first (0 tries once). The lock is released by `sync_release`, or
+    /// when the last reference to the permit is dropped. Waiting tasks acquire it in the order of their requests.
+    /// `mutex { }` uses the mutex `__default__`.
     ///
     /// ```harn
     /// let permit = sync_mutex_acquire("db")
@@ -88,8 +88,8 @@ builtins! {
 
     /// Acquires the lock with this key for reading or for writing.
     ///
-    /// Up to 1024 tasks can read at once; a writer excludes all others. Returns a permit, or nil if `timeout` expires first.
-    /// A writer who waits is not passed by later readers.
+    /// Up to 1024 tasks can read concurrently; a writer excludes all others. Returns a permit, or nil if `timeout`
+    /// expires first. Later readers do not overtake a waiting writer.
     ///
     /// ```harn
     /// let one = sync_rwlock_acquire("index")
@@ -132,7 +132,7 @@ builtins! {
         acquire(&cx, (Kind::Gate, &key), limit, 1, &timeout).await
     }
 
-    /// Releases a permit. Returns false if it was already released.
+    /// Releases a permit; returns false if it was already released.
     ///
     /// ```harn
     /// let permit = sync_mutex_acquire("db")
@@ -145,10 +145,11 @@ builtins! {
         permit.release()
     }
 
-    /// Tells how a lock, or all of a kind, or all locks were used.
+    /// Returns the usage metrics of one lock, of all locks of a kind, or of all locks.
     ///
-    /// Returns a dict for a kind (`mutex`, `rwlock`, `semaphore`, `gate`) and a key, nil if that lock was never used; a list
-    /// otherwise. `current_held` counts permits: a writer holds all 1024 of an rwlock. Times are in milliseconds.
+    /// Returns a dict for a kind (`mutex`, `rwlock`, `semaphore`, `gate`) and a key, or nil if that lock was never
+    /// used; otherwise, returns a list. `current_held` counts permits: a writer holds all 1024 permits of an rwlock.
+    /// Times are in milliseconds.
     ///
     /// ```harn
     /// let permit = sync_gate_acquire("api", 2)

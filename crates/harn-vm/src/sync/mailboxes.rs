@@ -91,10 +91,10 @@ builtins! {
     /// Mailboxes: named channels.
     pub(crate) static MAILBOXES: "mailboxes";
 
-    /// Opens a mailbox, a channel with a name, and gives its handle.
+    /// Opens a mailbox, a channel with a name, and returns its handle.
     ///
-    /// One that is there is left as it is, also a closed one. Options name a scope (`shared_scope_id`); wherever a handle is
-    /// expected, a name means the mailbox in the default scope of the running task.
+    /// An existing mailbox stays unchanged, even if it is closed. Options name a scope (`shared_scope_id`). Where a
+    /// handle is expected, a name refers to the mailbox in the default scope of the running task.
     ///
     /// ```harn
     /// let inbox = mailbox_open("inbox")
@@ -120,7 +120,7 @@ builtins! {
         find(cx, &name).map(|_| name.handle(Kind::Mailbox))
     }
 
-    /// Puts a value into a mailbox, waiting while it is full; false if it is closed or was not opened.
+    /// Sends a value to a mailbox, waiting while it is full; false if it is closed or was not opened.
     ///
     /// ```harn
     /// mailbox_open("inbox")
@@ -136,7 +136,7 @@ builtins! {
         sent
     }
 
-    /// Takes the next value out of a mailbox, waiting for one; nil if it is closed and empty, or was not opened.
+    /// Removes and returns the next value of a mailbox, waiting for one; nil if closed and empty, or not opened.
     ///
     /// ```harn
     /// mailbox_open("inbox")
@@ -157,7 +157,8 @@ builtins! {
         value
     }
 
-    /// Takes the next value out of a mailbox without waiting; nil if there is none.
+    /// Removes and returns the next value of a mailbox without waiting; nil if the mailbox is
+    /// empty.
     ///
     /// ```harn
     /// mailbox_open("inbox")
@@ -171,9 +172,9 @@ builtins! {
         }
     }
 
-    /// Closes a mailbox, says whether it was open.
+    /// Closes a mailbox; returns whether it was open.
     ///
-    /// What is in it can still be received.
+    /// Queued values can still be received.
     ///
     /// ```harn
     /// mailbox_open("inbox")
@@ -188,9 +189,9 @@ builtins! {
         open.is_some()
     }
 
-    /// Counts what went through a mailbox.
+    /// Returns the metrics of a mailbox.
     ///
-    /// Returns `{capacity, closed, depth, failed_send_count, received_count, sent_count}`.
+    /// The result is `{capacity, closed, depth, failed_send_count, received_count, sent_count}`.
     ///
     /// ```harn
     /// mailbox_open("inbox", 8)

@@ -173,10 +173,10 @@ builtins! {
     /// Scopes of shared state.
     pub(crate) static SCOPES: "shared_state";
 
-    /// Returns the name of a scope of cells, maps and mailboxes, as it is for the running task.
+    /// Returns the name of a scope of cells, maps and mailboxes, for the running task.
     ///
     /// Scopes are `task`, `root_task`, `task_group` (a `parallel`, else the run, else the program), `workflow_run`,
-    /// `agent_session`, `tenant` (option `tenant_id`), `process`, and any other word.
+    /// `agent_session`, `tenant` (option `tenant_id`), `process`, and any custom name.
     ///
     /// ```harn
     /// println([shared_scope_id("task"), shared_scope_id("mine")]) // -> [task:task_root, mine:mine]

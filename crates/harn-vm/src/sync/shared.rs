@@ -230,10 +230,10 @@ builtins! {
     /// Cells and maps that tasks share.
     pub(crate) static SHARED_STATE: "shared_state";
 
-    /// Opens a cell, a value that tasks share, and gives its handle.
+    /// Opens a cell, a value that tasks share, and returns its handle.
     ///
-    /// One that is there keeps its value. Options name a scope (`shared_scope_id`); wherever a handle is expected, a name
-    /// means the cell in the default scope of the running task.
+    /// An existing cell keeps its value. Options name a scope (`shared_scope_id`). Where a handle is expected, a name
+    /// refers to the cell in the default scope of the running task.
     ///
     /// ```harn
     /// let hits = shared_cell("hits", 0)
@@ -250,7 +250,7 @@ builtins! {
         open(cx, Kind::Cell, &key, initial)
     }
 
-    /// Returns the value of a cell, nil if it was never opened.
+    /// Returns the value of a cell, or nil if it was never opened.
     ///
     /// ```harn
     /// println(shared_get(shared_cell("mode", "fast"))) // -> fast
@@ -270,7 +270,7 @@ builtins! {
         cx.state::<Shared>().read(Kind::Cell, &name, |entry| snapshot(entry.value.clone(), entry.version))
     }
 
-    /// Writes a cell and gives its previous value.
+    /// Sets the value of a cell and returns the previous value.
     ///
     /// ```harn
     /// let n = shared_cell("n", 1)
@@ -283,9 +283,10 @@ builtins! {
         cx.state::<Shared>().write(Kind::Cell, &name, |entry| entry.replace(value))
     }
 
-    /// Writes `new` to a cell if it has the expected value; says whether it did.
+    /// Sets a cell to `new` if it has the expected value; returns whether it did.
     ///
-    /// `expected` is a value, or a snapshot: then nothing may have been written since it was taken.
+    /// `expected` is a value or a snapshot. With a snapshot, any write since the snapshot makes the
+    /// call fail.
     ///
     /// ```harn
     /// let n = shared_cell("n", 1)
@@ -300,9 +301,9 @@ builtins! {
         shared.cas(Kind::Cell, &name, &expected, |entry| entry.value.clone(), |entry| entry.replace(new))
     }
 
-    /// Opens a map that tasks share, and gives its handle.
+    /// Opens a map that tasks share and returns its handle.
     ///
-    /// One that is there keeps its entries. Options and names are those of `shared_cell`.
+    /// An existing map keeps its entries. Options and names are those of `shared_cell`.
     ///
     /// ```harn
     /// let seen = shared_map("seen", {a: 1})
@@ -323,7 +324,7 @@ builtins! {
         cx.state::<Shared>().read(Kind::Map, &name, |entry| entry.at(&key)).unwrap_or(default)
     }
 
-    /// Writes a key of a map and gives its previous value.
+    /// Sets a key of a map and returns its previous value.
     ///
     /// ```harn
     /// let m = shared_map("m")
@@ -336,7 +337,7 @@ builtins! {
         cx.state::<Shared>().write(Kind::Map, &name, |entry| entry.put(&key, Some(value)))
     }
 
-    /// Removes a key of a map and gives its value.
+    /// Removes a key of a map and returns its value.
     ///
     /// ```harn
     /// println(shared_map_delete(shared_map("m", {x: 1}), "x")) // -> 1
@@ -360,7 +361,7 @@ builtins! {
 
     /// Returns `{_type, value, version}` of a key of a map, for `shared_map_cas`.
     ///
-    /// The version is that of the whole map.
+    /// The version applies to the whole map.
     ///
     /// ```harn
     /// println(shared_map_snapshot(shared_map("m", {x: 1}), "x").value) // -> 1
@@ -371,9 +372,10 @@ builtins! {
         cx.state::<Shared>().read(Kind::Map, &name, read)
     }
 
-    /// Writes `new` to a key of a map if it has the expected value; says whether it did.
+    /// Sets a key of a map to `new` if it has the expected value; returns whether it did.
     ///
-    /// `expected` is a value, nil for a missing key, or a snapshot. A `new` of nil removes the key.
+    /// `expected` is a value, nil for a missing key, or a snapshot. If `new` is nil, the key is
+    /// removed.
     ///
     /// ```harn
     /// let m = shared_map("m")
@@ -390,9 +392,10 @@ builtins! {
         shared.cas(Kind::Map, &name, &expected, current, |entry| entry.put(&key, new))
     }
 
-    /// Counts what was done to a cell, a map or a mailbox.
+    /// Returns the metrics of a cell, a map or a mailbox.
     ///
-    /// Without a handle, gives a list for all of them, with `_type`, `scope` and `key`. `stale_read_count` counts attempts to compare and set with a snapshot that was out of date.
+    /// Without a handle, returns a list for all of them, with `_type`, `scope` and `key`. `stale_read_count` is the
+    /// number of compare-and-set attempts with an outdated snapshot.
     ///
     /// ```harn
     /// let n = shared_cell("n")

@@ -12,7 +12,7 @@ use crate::cx::Cx;
 use crate::error::Result;
 use crate::scheduler::among_tasks;
 
-/// How long to wait for a lock or a value.
+/// Time limit of waiting for a lock or a value.
 #[derive(Options)]
 #[options(short = "timeout_ms")]
 pub(crate) struct TimeLimit {

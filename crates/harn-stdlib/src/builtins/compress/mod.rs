@@ -24,7 +24,8 @@ builtins! {
 
     /// Compresses bytes, or the UTF-8 bytes of a string, as gzip.
     ///
-    /// `level` goes from 0 (stored) to 9 (smallest). The time stamp is 0, so equal input gives equal bytes.
+    /// `level` ranges from 0 (stored) to 9 (smallest). The timestamp is 0, so equal input produces equal
+    /// output.
     ///
     /// ```harn
     /// println(bytes_to_string(gzip_decode(gzip_encode("hi")))) // -> hi
@@ -34,9 +35,9 @@ builtins! {
         Value::bytes(streams::gzip(NAME, &source(NAME, v)?, level, &check(cx))?)
     }
 
-    /// Unpacks gzip.
+    /// Decompresses gzip.
     ///
-    /// Several members after one another are joined. More than the memory limit allows is an error before it is unpacked.
+    /// Consecutive members are concatenated. Output above the memory limit is an error before decompression.
     ///
     /// ```harn
     /// println(bytes_to_string(gzip_decode(gzip_encode("hi", 9)))) // -> hi
@@ -48,7 +49,7 @@ builtins! {
 
     /// Compresses bytes, or the UTF-8 bytes of a string, as Zstandard.
     ///
-    /// `level` goes up to 22 (smallest); negative levels are faster than 1.
+    /// `level` ranges up to 22 (smallest); negative levels are faster than 1.
     ///
     /// ```harn
     /// println(bytes_to_string(zstd_decode(zstd_encode("hi")))) // -> hi
@@ -59,9 +60,9 @@ builtins! {
         Value::bytes(streams::zstd(NAME, &source(NAME, v)?, level, &check(cx))?)
     }
 
-    /// Unpacks Zstandard.
+    /// Decompresses Zstandard.
     ///
-    /// More than the memory limit allows is an error before it is unpacked.
+    /// Output above the memory limit is an error before decompression.
     ///
     /// ```harn
     /// println(bytes_to_string(zstd_decode(zstd_encode("hi", 19)))) // -> hi
@@ -72,7 +73,7 @@ builtins! {
 
     /// Compresses bytes, or the UTF-8 bytes of a string, as Brotli.
     ///
-    /// `quality` goes from 0 (fastest) to 11 (smallest).
+    /// `quality` ranges from 0 (fastest) to 11 (smallest).
     ///
     /// ```harn
     /// println(bytes_to_string(brotli_decode(brotli_encode("hi")))) // -> hi
@@ -82,9 +83,9 @@ builtins! {
         Value::bytes(streams::brotli(NAME, &source(NAME, v)?, quality, &check(cx))?)
     }
 
-    /// Unpacks Brotli.
+    /// Decompresses Brotli.
     ///
-    /// More than the memory limit allows is an error before it is unpacked.
+    /// Output above the memory limit is an error before decompression.
     ///
     /// ```harn
     /// println(bytes_to_string(brotli_decode(brotli_encode("hi", 4)))) // -> hi
@@ -93,9 +94,10 @@ builtins! {
         Value::bytes(streams::unbrotli(NAME, &packed(NAME, b)?, &check(cx))?)
     }
 
-    /// Makes a tar archive of `{path, content, mode}` entries.
+    /// Creates a tar archive of `{path, content, mode}` entries.
     ///
-    /// `content` is bytes or a string, `mode` is 420 (`rw-r--r--`) unless said. Owners and times are 0. Paths are relative, without `..`.
+    /// `content` is bytes or a string. The default `mode` is 420 (`rw-r--r--`). Owners and times are 0. Paths must be
+    /// relative, without `..`.
     ///
     /// ```harn
     /// let archive = tar_create([{path: "a.txt", content: "hi"}])
@@ -107,8 +109,8 @@ builtins! {
 
     /// Lists the files of a tar archive: `{path, content, mode}` each.
     ///
-    /// Folders and links are left out. Nothing is written: a path is text that the archive says, and may be absolute or hold `..`.
-    /// Look at it before you make it the name of a file.
+    /// Directories and links are omitted, and nothing is written to disk. A path is untrusted content of the archive
+    /// and may be absolute or contain `..`: validate it before you use it as a file name.
     ///
     /// ```harn
     /// let files = tar_extract(tar_create([{path: "a", content: "hi", mode: 493}]))
@@ -118,9 +120,10 @@ builtins! {
         Value::list(read_tar(NAME, &packed(NAME, b)?, &check(cx))?)
     }
 
-    /// Makes a zip archive of `{path, content}` entries.
+    /// Creates a zip archive of `{path, content}` entries.
     ///
-    /// `content` is bytes or a string. Times are the earliest that zip knows. Paths are relative, without `..`.
+    /// `content` is bytes or a string. Times are the earliest that zip supports. Paths must be relative,
+    /// without `..`.
     ///
     /// ```harn
     /// println(zip_extract(zip_create([{path: "a.txt", content: "hi"}]))[0].path) // -> a.txt
@@ -131,8 +134,8 @@ builtins! {
 
     /// Lists the files of a zip archive: `{path, content}` each.
     ///
-    /// Folders and links are left out. Nothing is written: a path is text that the archive says, and may be absolute or hold `..`.
-    /// Look at it before you make it the name of a file.
+    /// Directories and links are omitted, and nothing is written to disk. A path is untrusted content of the archive
+    /// and may be absolute or contain `..`: validate it before you use it as a file name.
     ///
     /// ```harn
     /// println(bytes_to_string(zip_extract(zip_create([{path: "a", content: "hi"}]))[0].content)) // -> hi

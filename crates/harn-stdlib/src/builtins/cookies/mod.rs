@@ -20,11 +20,11 @@ builtins! {
     /// Cookies.
     pub(crate) static COOKIES: "cookies";
 
-    /// Reads the cookies of a request: `{cookies, pairs, duplicates, invalid}`.
+    /// Parses the cookies of a request: `{cookies, pairs, duplicates, invalid}`.
     ///
-    /// `headers` is the text of a `Cookie` header, a list of such texts, or a dict of headers. `cookies` has the first value of each
-    /// name, `pairs` all `{name, value}` in order, `duplicates` the values of names that come again, `invalid` what is no cookie as
-    /// `{segment, reason}`. Quotes around a value are dropped.
+    /// `headers` is the value of a `Cookie` header, a list of such values, or a dict of headers. `cookies` contains the
+    /// first value of each name, `pairs` all `{name, value}` in order, `duplicates` the further values of repeated
+    /// names, and `invalid` the malformed parts as `{segment, reason}`. Quotes around a value are dropped.
     ///
     /// ```harn
     /// println(cookie_parse("a=1; b=\"2\"").cookies) // -> {a: 1, b: 2}
@@ -34,10 +34,10 @@ builtins! {
         Cookies::read(&headers::texts("cookie_parse", "headers", "cookie", &headers)?).into_dict()
     }
 
-    /// Writes the value of a `Set-Cookie` header.
+    /// Builds the value of a `Set-Cookie` header.
     ///
-    /// `max_age` is a duration or a number of seconds, `expires` a date as HTTP has it or a time stamp in seconds, `same_site`
-    /// `Lax`, `Strict` or `None`, which needs `secure`.
+    /// `max_age` is a duration or a number of seconds. `expires` is an HTTP date or a timestamp in seconds. `same_site`
+    /// is `Lax`, `Strict` or `None`; `None` requires `secure`.
     ///
     /// ```harn
     /// println(cookie_serialize("a", "1", {path: "/", max_age: 1h, http_only: true})) // -> a=1; Path=/; Max-Age=3600; HttpOnly
@@ -49,9 +49,9 @@ builtins! {
         Attributes::default().with(&options)?.set_cookie(&name, &value)?
     }
 
-    /// Writes the value of a `Set-Cookie` header that makes a browser forget a cookie.
+    /// Builds the value of a `Set-Cookie` header that deletes a cookie.
     ///
-    /// It must name the `path` and `domain` that the cookie was set with; the path is `/` by default.
+    /// It must use the same `path` and `domain` as the cookie; the default path is `/`.
     ///
     /// ```harn
     /// println(cookie_delete("a")) // -> a=; Path=/; Max-Age=0; Expires=Thu, 01 Jan 1970 00:00:00 GMT; HttpOnly; Secure; SameSite=Lax
@@ -63,11 +63,11 @@ builtins! {
         Attributes::careful().with(&options)?.over().set_cookie(&name, "")?
     }
 
-    /// Says which cookies a browser sends after an answer: `{cookie_header, cookies}`.
+    /// Simulates a browser: returns the cookies that it sends after a response: `{cookie_header, cookies}`.
     ///
-    /// `request` has the cookies of before as for `cookie_parse`, `set_cookie` the `Set-Cookie` header of the answer: a text, a list of
-    /// texts, or a dict of headers; nil stands for none. A cookie with `Max-Age` of 0 or less, or a past
-    /// `Expires`, is forgotten. Domains and paths are not looked at.
+    /// `request` contains the earlier cookies, as for `cookie_parse`. `set_cookie` is the `Set-Cookie` header of the
+    /// response: a string, a list of strings, or a dict of headers; nil if the response sets no cookie. A cookie with a
+    /// `Max-Age` of 0 or less, or a past `Expires`, is deleted. Domains and paths are ignored.
     ///
     /// ```harn
     /// println(cookie_round_trip("a=1; b=2", ["a=3; Path=/", cookie_delete("b")]).cookie_header) // -> a=3

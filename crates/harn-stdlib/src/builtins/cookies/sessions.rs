@@ -17,9 +17,9 @@ builtins! {
     /// Signed cookies and sessions.
     pub(crate) static SESSIONS: "cookies";
 
-    /// Puts a signature behind the value of a cookie: `value.signature`.
+    /// Appends a signature to the value of a cookie: `value.signature`.
     ///
-    /// The value can be read by everybody, and changed by nobody without the secret.
+    /// The value is not encrypted: anyone can read it, but changing it requires the secret.
     ///
     /// ```harn
     /// println(cookie_verify(cookie_sign("ada", "secret"), "secret")) // -> {error: nil, ok: true, value: ada}
@@ -35,9 +35,10 @@ builtins! {
         format!("{value}.{}", signature(&value, &secret))
     }
 
-    /// Checks a value of `cookie_sign`: `{ok, value, error}`.
+    /// Verifies a value of `cookie_sign`: `{ok, value, error}`.
     ///
-    /// `error` is `malformed`, `invalid_signature` or nil. Without a good signature there is no value.
+    /// `error` is `malformed`, `invalid_signature` or nil. The value is only returned if the signature is
+    /// valid.
     ///
     /// ```harn
     /// println(cookie_verify("eve.AAAA", "secret")) // -> {error: invalid_signature, ok: false, value: nil}
@@ -54,9 +55,9 @@ builtins! {
         })
     }
 
-    /// Writes data as a signed token for a cookie.
+    /// Serializes data as a signed token for a cookie.
     ///
-    /// The data can be read by everybody, and changed by nobody without the secret.
+    /// The data is not encrypted: anyone can read it, but changing it requires the secret.
     ///
     /// ```harn
     /// let token = session_sign({user: "ada"}, "secret")
@@ -71,10 +72,10 @@ builtins! {
         token(&payload, &secret)?
     }
 
-    /// Checks a token of `session_sign`: `{ok, payload, error}`.
+    /// Verifies a token of `session_sign`: `{ok, payload, error}`.
     ///
-    /// `error` is `malformed`, `invalid_signature`, `malformed_payload` or nil. Nothing of the token is read before its signature
-    /// is found good.
+    /// `error` is `malformed`, `invalid_signature`, `malformed_payload` or nil. The payload is only parsed after the
+    /// signature is verified.
     ///
     /// ```harn
     /// println(session_verify("v1.e30.AAAA", "secret").error) // -> invalid_signature
@@ -87,9 +88,10 @@ builtins! {
         verdict("payload", payload(&token, &secret))
     }
 
-    /// Writes the `Set-Cookie` header of a session; options as for `cookie_serialize`.
+    /// Builds the `Set-Cookie` header of a session; options as for `cookie_serialize`.
     ///
-    /// By default it is sent to the whole site and no other, over TLS alone, and hidden from scripts.
+    /// By default, the cookie is sent to all paths of the site, not to other sites, only over TLS, and is hidden from
+    /// scripts.
     ///
     /// ```harn
     /// println(session_cookie("sid", {user: "ada"}, "secret").ends_with("; Path=/; HttpOnly; Secure; SameSite=Lax")) // -> true
@@ -102,7 +104,7 @@ builtins! {
         Attributes::careful().with(&options)?.set_cookie(&name, &token(&payload, &secret)?)?
     }
 
-    /// Finds the session in the cookies of a request and checks it: `{ok, payload, error}`.
+    /// Finds and verifies the session in the cookies of a request: `{ok, payload, error}`.
     ///
     /// `headers` is as for `cookie_parse`; `error` is as for `session_verify`, or `missing_cookie`.
     ///

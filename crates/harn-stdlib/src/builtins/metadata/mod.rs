@@ -25,10 +25,10 @@ builtins! {
     /// Facts of directories.
     pub(crate) static METADATA: "metadata";
 
-    /// Adds facts to those of a directory in a namespace.
+    /// Adds facts to a directory in a namespace.
     ///
-    /// Directories below it inherit them; `"."` (or `""`) is above all. The facts live in memory until `metadata_save`. They go through JSON,
-    /// as in `store_set`; no facts at all change nothing.
+    /// Subdirectories inherit the facts; `"."` (or `""`) is the root of all directories. Facts are kept in memory until
+    /// `metadata_save`. They are converted to JSON, as by `store_set`. An empty dict changes nothing.
     ///
     /// ```harn
     /// metadata_set("src", "team", {owner: "ada"})
@@ -43,10 +43,10 @@ builtins! {
         }
     }
 
-    /// Returns the facts of a directory with those that it inherits, or nil if there are none.
+    /// Returns the facts of a directory with its inherited facts, or nil if it has no facts.
     ///
-    /// For a key that several directories have, the deepest one counts. Without a namespace the facts of all are mixed, where names
-    /// that come later in the alphabet win.
+    /// If several directories have a key, the deepest one takes precedence. Without a namespace, the facts of all
+    /// namespaces are merged, and namespaces later in the alphabet take precedence.
     ///
     /// ```harn
     /// metadata_set(".", "team", {owner: "ada", review: true})
@@ -62,7 +62,7 @@ builtins! {
         }
     }
 
-    /// Returns the facts of a directory as `metadata_get` does, but without a namespace as `{namespace: facts}`.
+    /// Returns the facts of a directory like `metadata_get`, but without a namespace as `{namespace: facts}`.
     ///
     /// ```harn
     /// metadata_set(".", "team", {owner: "ada"})
@@ -77,9 +77,9 @@ builtins! {
         }
     }
 
-    /// Lists the directories that have facts of their own: `{dir, local, resolved}` each.
+    /// Lists the directories with local facts: `{dir, local, resolved}` each.
     ///
-    /// `resolved` has what is inherited, too. Without a namespace both are `{namespace: facts}`.
+    /// `resolved` includes inherited facts. Without a namespace, both are `{namespace: facts}`.
     ///
     /// ```harn
     /// metadata_set("", "team", {owner: "ada"})
@@ -105,11 +105,11 @@ builtins! {
         facts.stored(namespace.as_deref())?.into_iter().map(entry).collect::<Result<Vec<_>>>()?
     }
 
-    /// Sums up what is stored: counts, names, and which directories have no hash or one that no longer fits.
+    /// Returns a summary of the stored facts: counts, names, and directories with missing or stale hashes.
     ///
-    /// The result is `{directory_count, namespace_count, namespaces, directories, missing_structure_hash, missing_content_hash, stale}`.
-    /// Missing hashes are directories that exist and have none in the facts looked at: those of the namespace, else `classification`.
-    /// `stale` is what `metadata_stale` gives.
+    /// The result is `{directory_count, namespace_count, namespaces, directories, missing_structure_hash,
+    /// missing_content_hash, stale}`. A hash is missing if the directory exists and its facts in the namespace (default
+    /// `classification`) have none. `stale` is the result of `metadata_stale`.
     ///
     /// ```harn
     /// metadata_set(".", "team", {owner: "ada"})
@@ -121,10 +121,11 @@ builtins! {
         Hashing::new(cx, NAME).status(&Facts::of(cx)?, namespace.as_deref())?
     }
 
-    /// Lists the directories whose stored hashes no longer fit: `{any_stale, tier1, tier2}`.
+    /// Lists the directories whose stored hashes are stale: `{any_stale, tier1, tier2}`.
     ///
-    /// `tier1` compares `classification.structureHash`, names and sizes of what lies in the directory; `tier2` compares
-    /// `classification.contentHash`, which knows times as well. A hash of a directory that is gone does not fit. Arguments change nothing.
+    /// `tier1` compares `classification.structureHash`: names and sizes of the directory's entries. `tier2` compares
+    /// `classification.contentHash`, which includes modification times. The hash of a deleted directory is stale.
+    /// Arguments are ignored.
     ///
     /// ```harn
     /// metadata_set(".", "classification", {structureHash: "old"})
@@ -135,9 +136,10 @@ builtins! {
         Hashing::new(cx, NAME).stale(&Facts::of(cx)?)?
     }
 
-    /// Sets the hashes in `classification` of every stored directory to what they are now.
+    /// Updates the hashes in `classification` of every stored directory.
     ///
-    /// Those of directories that are gone become nil. Like all facts they live in memory until `metadata_save`.
+    /// Hashes of deleted directories become nil. Like all facts, the hashes are kept in memory until
+    /// `metadata_save`.
     ///
     /// ```harn
     /// metadata_set(".", "classification", {structureHash: "old"})
@@ -148,9 +150,9 @@ builtins! {
         Hashing::new(cx, NAME).refresh(&Facts::of(cx)?)?;
     }
 
-    /// Writes all facts that were set to the state folder, below `metadata/`.
+    /// Writes all new facts to the state directory, below `metadata/`.
     ///
-    /// Programs that run at the same time keep each other's facts.
+    /// Concurrent programs do not overwrite each other's facts.
     ///
     /// ```harn
     /// metadata_set("src", "team", {owner: "ada"})
@@ -160,7 +162,7 @@ builtins! {
         Facts::of(&cx)?.save().await?;
     }
 
-    /// Does nothing: facts are looked up anew each time.
+    /// Does nothing: facts are not cached.
     ///
     /// ```harn
     /// println(invalidate_facts("src")) // -> nil
@@ -171,7 +173,7 @@ builtins! {
 
     /// Returns a digest of the entries of a directory (not of its subdirectories): names, sizes and modification times.
     ///
-    /// It is the `contentHash` of the directory. State and run records of the runtime are left out.
+    /// It is the `contentHash` of the directory. State and run records of the runtime are excluded.
     ///
     /// ```harn
     /// let p = path_join(temp_dir(), "harn_doc_content_hash")
@@ -191,11 +193,12 @@ builtins! {
         }
     }
 
-    /// Lists what is below a directory: `{path, size, modified, is_dir}` each.
+    /// Lists the contents of a directory, recursively: `{path, size, modified, is_dir}` each.
     ///
-    /// Paths are relative to the working directory where they lie in it. A pattern is text that the path contains, or a beginning and an
-    /// end with one `*` or `**` between them. Options are `pattern`, `max_depth` (5; 0 is only this level), `include_hidden` (false),
-    /// `include_dirs` and `include_files` (true). Links are not followed, and `.gitignore` does not count.
+    /// Paths inside of the working directory are relative to it. A pattern is a substring of the path, or a prefix and
+    /// a suffix with one `*` or `**` between them. Options are `pattern`, `max_depth` (5; 0 is only this level),
+    /// `include_hidden` (false), `include_dirs` and `include_files` (true). Links are not followed, and `.gitignore` is
+    /// ignored.
     ///
     /// ```harn
     /// let p = path_join(temp_dir(), "harn_doc_scan_directory")
