@@ -10,13 +10,13 @@ use harn_value::{Dict, List, Ref, Str};
 /// The description of an option.
 #[derive(Debug, Clone, Copy)]
 pub struct OptionField {
-    /// The name.
+    /// Its name.
     pub name: &'static str,
-    /// The type in the notation of signatures.
+    /// Its type in the notation of signatures.
     pub ty: &'static str,
-    /// The documentation.
+    /// Its documentation.
     pub doc: &'static str,
-    /// The documented default; `None` for optional values.
+    /// Its documented default; `None` for optional values.
     pub default: Option<&'static str>,
 }
 

@@ -74,10 +74,11 @@ builtins! {
 
     /// Selects the chunks of artifacts that fit a token budget, for a prompt.
     ///
-    /// `options` has `artifacts`, `budget_tokens` (8000), `dedup` (`none`, `chunked`, or `semantic`, which drops chunks
-    /// that share four fifths of their words), `strategy` (`recency`, `relevance` to `query`, `round_robin`),
-    /// `microcompact_threshold` (2000 tokens; larger artifacts are shortened) and `ranker_callback(query, chunks)`,
-    /// which returns a score for each chunk. The result reports for each chunk whether it is included, and why.
+    /// `options` has `artifacts`, `budget_tokens` (8000), `dedup` (`none`, `chunked`, or `semantic`, which treats
+    /// chunks as duplicates if they share four fifths of their words), `strategy` (`recency`, `relevance` to `query`,
+    /// `round_robin`), `microcompact_threshold` (2000 tokens; larger artifacts are shortened) and
+    /// `ranker_callback(query, chunks)`, which returns a score for each chunk. The result reports for each chunk
+    /// whether it is included, and why.
     ///
     /// ```harn
     /// let list = [artifact({id: "a", text: "Rust and C"}), artifact({id: "b", text: "Tea"})]

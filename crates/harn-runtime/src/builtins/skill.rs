@@ -162,9 +162,9 @@ builtins! {
         skills::render(&body, &args, |name| variable(&cx, name, folder.as_deref()))
     }
 
-    /// Returns the rendered body of a skill from disk, from the host or from the global registry `skills`.
+    /// Returns the rendered body of a skill of the global registry `skills` or of the host.
     ///
-    /// An unsigned skill that must be signed is an error.
+    /// Skills of the registry may be stored on disk. An unsigned skill that must be signed is an error.
     ///
     /// ```harn
     /// println(unwrap_err(try { load_skill("deploy") })) // -> load_skill: skill 'deploy' not found

@@ -380,7 +380,8 @@ builtins! {
         registry::describe(&tools).or_throw()
     }
 
-    /// Returns a Markdown description of the tools, for models without native tool calls.
+    /// Returns a Markdown description of the tools, for models that receive no other description of
+    /// them.
     ///
     /// ```harn
     /// println(tool_prompt(tool_registry())) // -> No tools are available.
