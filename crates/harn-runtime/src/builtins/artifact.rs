@@ -14,7 +14,7 @@ builtins! {
     /// Artifacts, handoffs and plans.
     pub(crate) static ARTIFACTS: "artifacts";
 
-    /// Creates an artifact: a piece of work with a kind, a text and its provenance.
+    /// Creates an artifact: a piece of work with a kind, text content and provenance.
     ///
     /// ```harn
     /// let a = artifact({kind: "file", title: "main.rs", text: "fn main() {}"})
@@ -51,7 +51,7 @@ builtins! {
 
     /// Selects artifacts like `artifact_select`, without stale evidence and duplicates.
     ///
-    /// Evidence that a newer change has made obsolete is dropped, and long texts are shortened.
+    /// Evidence that a newer change has made obsolete is dropped, and long content is shortened.
     ///
     /// ```harn
     /// let list = [artifact({id: "a", text: "same"}), artifact({id: "b", text: "same"})]

@@ -127,7 +127,7 @@ builtins! {
         from_json(&calling(&cx, &options.json, work).await)
     }
 
-    /// Completes a text after a prefix, or between a prefix and a suffix.
+    /// Completes a prefix, or fills the gap between a prefix and a suffix.
     ///
     /// ```harn
     /// println(llm_completion("let total = ", ";", nil, {provider: "mock"}).text) // -> Mock completion after 12 chars before 1 chars

@@ -67,7 +67,7 @@ builtins! {
     ///
     /// Structured content is returned as data. Without it, a single text is returned as a string, other content as the
     /// list of its blocks, and no content as nil. Structured content next to images or other media is the last block of
-    /// the list, `{type: "structured", data}`. A result that is an error throws its text.
+    /// the list, `{type: "structured", data}`. A result that is an error is thrown as its message.
     ///
     /// ```harn
     /// let server = "read l; echo '{\"id\":1,\"result\":{\"serverInfo\":{\"name\":\"demo\"}}}'; read l; read l; echo '{\"id\":2,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"5\"}]}}'"

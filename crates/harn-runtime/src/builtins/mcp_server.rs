@@ -37,8 +37,8 @@ builtins! {
 
     /// Offers a text resource to clients of `harn serve mcp`: `{uri, name, text, title?, description?, mime_type?}`.
     ///
-    /// Instead of `text`, `handler` is a function that returns the text, called with `{uri}` for each read; nil means
-    /// that the resource does not exist.
+    /// Instead of `text`, `handler` is a function that returns the content, called with `{uri}` for each read; nil
+    /// means that the resource does not exist.
     ///
     /// ```harn
     /// println(mcp_resource({uri: "note://hello", name: "hello", text: "Hello"})) // -> nil
@@ -50,8 +50,8 @@ builtins! {
     /// Offers resources whose URIs match a template such as `note://{id}` to the clients of `harn serve mcp`.
     ///
     /// The config is `{uri_template, name, handler, title?, description?, mime_type?}`. The handler receives the
-    /// variables of the URI as a dict and returns the text, or nil if the resource does not exist. `{name}` matches up
-    /// to the next `/`; `{+name}` may contain `/`.
+    /// variables of the URI as a dict and returns the content, or nil if the resource does not exist. `{name}` matches
+    /// up to the next `/`; `{+name}` may contain `/`.
     ///
     /// ```harn
     /// mcp_resource_template({uri_template: "note://{id}", name: "note", handler: { at -> "Note ${at.id}" }})

@@ -97,8 +97,8 @@ builtins! {
     ///
     /// `kind` is the kind of failure: `not_found`, `permission_denied`, `timeout`, `connect` and others for files,
     /// processes and the network, else `runtime`, `type` or `thrown`. `code` is the error number of the operating
-    /// system. A dict that a program threw keeps its own fields. `category` may be more specific than `error_category`,
-    /// which only sees the message.
+    /// system. For a dict that a program threw, the fields of the dict take precedence. `category` may be more specific
+    /// than `error_category`, which only sees the message.
     ///
     /// ```harn
     /// try { read_file("/no/such/file") } catch (e) {

@@ -285,8 +285,8 @@ builtins! {
 
     /// Sets a cell to `new` if it has the expected value; returns whether it did.
     ///
-    /// `expected` is a value or a snapshot. With a snapshot, any write since the snapshot makes the
-    /// call fail.
+    /// `expected` is a value or a snapshot. With a snapshot, the result is false if the cell was
+    /// written since the snapshot was taken.
     ///
     /// ```harn
     /// let n = shared_cell("n", 1)

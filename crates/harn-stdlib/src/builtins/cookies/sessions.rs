@@ -90,8 +90,7 @@ builtins! {
 
     /// Builds the `Set-Cookie` header of a session; options as for `cookie_serialize`.
     ///
-    /// By default, the cookie is sent to all paths of the site, not to other sites, only over TLS, and is hidden from
-    /// scripts.
+    /// By default, the cookie has `Path=/`, `HttpOnly`, `Secure` and `SameSite=Lax`.
     ///
     /// ```harn
     /// println(session_cookie("sid", {user: "ada"}, "secret").ends_with("; Path=/; HttpOnly; Secure; SameSite=Lax")) // -> true
