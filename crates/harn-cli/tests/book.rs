@@ -272,7 +272,7 @@ fn the_reference_is_up_to_date() {
 
 #[test]
 fn the_pages_in_directories() {
-    let directories = ["agents", "checks", "cli", "examples", "migrating", "recipes", "runs"];
+    let directories = ["agents", "checks", "cli", "examples", "migrating", "recipes", "runs", "tutorials"];
     let pages = directories.map(|directory| pages_below(&repository().join("docs").join(directory)));
     let count: usize = pages.iter().flatten().map(|page| check(page)).sum();
     assert!(count >= 100, "only {count} programs found");
