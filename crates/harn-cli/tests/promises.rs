@@ -414,7 +414,7 @@ const IN_SHORT: &[(&str, &[&str])] = &[
     (
         "**Input cannot execute code on its own.**",
         &[
-            "Any text is lexed,",
+            "Any source is compiled,",
             "Calls inside quoted results,",
             "Manifests of any content",
             "Templates render any values",
@@ -422,14 +422,14 @@ const IN_SHORT: &[(&str, &[&str])] = &[
     ),
     (
         "**Destructive builtins reject dangerous paths.**",
-        &["The places a run stands on stay", "A file is not copied", "A write that breaks off leaves"],
+        &["Important directories stay", "A file is not copied", "A write that breaks off leaves"],
     ),
     (
         "**Limits hold**",
         &[
-            "Data passes no memory limit",
+            "Data never exceeds the memory limit",
             "A deadline, Ctrl-C",
-            "Deadlines, interruptions and turns of other tasks follow the work",
+            "Bulk operations count their bytes",
             "A signal ends a program within a second",
             "Bodies have limits",
             "A program that is run ends",
@@ -444,7 +444,7 @@ const IN_SHORT: &[(&str, &[&str])] = &[
             "A collection of cycles reads no freed object",
         ],
     ),
-    ("**Invalid limits fail closed**", &["Limits that are malformed", "`policy` holds for everything"]),
+    ("**Invalid limits fail closed**", &["Limits that are malformed", "`policy` applies to everything"]),
 ];
 
 /// Returns the rows of the threat model: a promise, and its evidence.
