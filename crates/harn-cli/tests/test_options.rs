@@ -349,8 +349,8 @@ fn a_test_that_asks_a_model_is_told_what_to_do() {
     let home = folder(&[("tests/a.harn", test)]);
     let ran = harn_in(home.path(), &["test"]);
     assert!(ran.out.contains("would make a real LLM request"), "{ran:?}");
-    assert!(ran.out.contains("note: tests do not ask models: give the reply with `llm_mock`"), "{ran:?}");
+    assert!(ran.out.contains("note: tests do not call models: set the reply with `llm_mock`"), "{ran:?}");
     // A user who disabled calls needs no hint how to enable them.
     let ran = with_env(home.path(), &["test"], &[("HARN_LLM_CALLS_DISABLED", "1")]);
-    assert!(!ran.out.contains("note: tests do not ask models"), "{ran:?}");
+    assert!(!ran.out.contains("note: tests do not call models"), "{ran:?}");
 }

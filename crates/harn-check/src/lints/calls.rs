@@ -66,8 +66,8 @@ impl Rules {
         self.report(
             UNTYPED_ACCESS,
             span,
-            &format!("a part of what `{call}` gives is used before the whole is validated"),
-            "give it a variable with a type, or use `schema_expect`",
+            &format!("a part of the result of `{call}` is used before the result is validated"),
+            "assign the result to a variable with a type, or use `schema_expect`",
         );
     }
 

@@ -153,8 +153,8 @@ pub(super) fn run(test: &Test, settings: &Settings, ready: &dyn Fn(&Interrupt)) 
 fn with_way_out(mut text: String, settings: &Settings) -> String {
     if settings.keep.is_none() && text.contains(DISABLED) && Real::new().env(DISABLED).is_none() {
         text = format!(
-            "{}\n   = note: tests do not ask models: give the reply with `llm_mock`, in a file NAME.llm-mock.jsonl beside the \
-             test, or keep a real one with `harn test --record`\n",
+            "{}\n   = note: tests do not call models: set the reply with `llm_mock` or in a file NAME.llm-mock.jsonl next to the \
+             test, or record one with `harn test --record`\n",
             text.trim_end()
         );
     }
