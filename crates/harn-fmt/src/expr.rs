@@ -504,10 +504,9 @@ impl<'s> Fmt<'s> {
                 }
                 ExprKind::Call { callee, type_args, args } => {
                     let mut call = Vec::new();
-                    if callee
-                        .as_name()
-                        .is_some_and(|name| schema_place::written_type(name, type_args, args).is_some())
-                    {
+                    let written =
+                        callee.as_name().and_then(|name| schema_place::written_type(name, type_args, args));
+                    if written.is_some_and(schema_place::is_clearly_a_type) {
                         call.extend([Doc::text("("), self.types(type_args), Doc::text(")")]);
                     } else {
                         if !type_args.is_empty() {

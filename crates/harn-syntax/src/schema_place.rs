@@ -1,7 +1,7 @@
 //! Places where the name of a type denotes its schema. The compiler inserts the schema there; the checker uses the
 //! same list.
 
-use crate::ast::{Arg, TypeExpr};
+use crate::ast::{Arg, TypeExpr, TypeKind};
 
 /// Which argument of a builtin may be the name of a type.
 pub fn argument(builtin: &str) -> Option<usize> {
@@ -28,6 +28,18 @@ pub fn written_type<'a>(callee: &str, type_args: &'a [TypeExpr], args: &[Arg]) -
     match (type_args, args) {
         ([ty], []) if callee == SCHEMA_OF => Some(ty),
         _ => None,
+    }
+}
+
+/// Returns whether the parser reads a type in parentheses as a type, and not as an expression.
+pub fn is_clearly_a_type(ty: &TypeExpr) -> bool {
+    let starts = |ty: &TypeExpr| {
+        matches!(ty.kind, TypeKind::Named { .. } | TypeKind::Nil | TypeKind::Str(_) | TypeKind::Int(_))
+    };
+    match &ty.kind {
+        TypeKind::Named { args, .. } => !args.is_empty(),
+        TypeKind::Union(members) => members.first().is_some_and(starts),
+        _ => false,
     }
 }
 

@@ -3,7 +3,7 @@
 use harn_llm::Conversation;
 use harn_llm::message::Role;
 
-use super::state::{Blocked, Phase};
+use super::state::Blocked;
 use super::{AgentLoop, Status};
 use crate::event::AgentEvent;
 
@@ -21,21 +21,20 @@ impl AgentLoop {
         self.end(Status::Blocked);
     }
 
-    /// Returns the messages that may become part of a session. A guardrail that stops the loop also keeps what it rejects from
-    /// later calls: an input with all that follows, or the answer, which is withheld until the guardrails have accepted it.
+    /// Returns the messages that may become part of a session; `None` if none may. A guardrail that stops the loop also keeps
+    /// what it rejects from later calls: an input with all that follows, or the last reply, which is withheld until the
+    /// guardrails have accepted it.
     pub fn session_messages(&self) -> Option<Conversation> {
-        let messages = &self.state.messages;
         let withholds = match &self.state.blocked {
             Some(blocked) if blocked.stage == "input" => return None,
             Some(_) => true,
-            None => self.state.phase == Phase::Guard && self.state.status.is_none(),
+            // A validator, a reminder or a callback may run before the guardrails, and a stored message cannot be taken back.
+            None => self.config.guards_output && !self.state.guarded && self.state.status.is_none(),
         };
-        let mut out = messages.clone();
-        if withholds
-            && let Some(answer) = messages.iter().rposition(|message| message.role == Role::Assistant)
-        {
-            // Results of tools that the rejected message calls would have no call.
-            out.truncate(answer);
+        let mut out = self.state.messages.clone();
+        if withholds && let Some(reply) = out.iter().rposition(|message| message.role == Role::Assistant) {
+            // Results of tools that the withheld reply calls would have no call.
+            out.truncate(reply);
         }
         Some(out)
     }

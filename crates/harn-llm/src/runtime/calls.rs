@@ -7,7 +7,7 @@ use harn_value::{Data as Value, json};
 
 use super::delivered::Delivered;
 use super::layers::Sink;
-use super::live::{AnswerText, Live, LiveCalls, LiveText};
+use super::live::{AnswerTool, Live, LiveCalls, LiveText};
 use super::{Call, LlmRuntime, Prepared};
 use crate::conversation::Conversation;
 use crate::error::{CallError, Category, LlmError};
@@ -94,10 +94,11 @@ impl LlmRuntime {
         let output = &prepared.options.output;
         let is_structured = output.is_structured();
         let listens = !is_structured && output.validator.is_none();
-        let mut answer = AnswerText::default();
         let sentinel = str_at(&prepared.options.raw, "done_sentinel").map(str::to_owned);
         let tools = prepared.offered.names.clone();
         let mut live = LiveText::of(&tools, sentinel.as_deref());
+        // The text of an answer with a schema, as far as it cannot become reasoning or a tool call.
+        let (mut answer, mut answer_tool) = (LiveText::of(&tools, None), AnswerTool::default());
         let mut calls = LiveCalls::default();
         let mut delivered = Delivered::default();
         let finished = self
@@ -105,7 +106,7 @@ impl LlmRuntime {
                 StreamEvent::Restart => {
                     live = LiveText::of(&tools, sentinel.as_deref());
                     let opened = std::mem::take(&mut calls).is_open();
-                    answer = AnswerText::default();
+                    (answer, answer_tool) = (LiveText::of(&tools, None), AnswerTool::default());
                     if is_structured {
                         deliver(Live::Void);
                     } else if !takes_back {
@@ -122,10 +123,12 @@ impl LlmRuntime {
                     }
                 }
                 event if listens => calls.feed(event, deliver),
+                StreamEvent::Text(text) if is_structured => {
+                    answer.feed(text).into_iter().for_each(|text| deliver(Live::Answer(text)));
+                }
                 event if is_structured => {
-                    if let Some(text) = answer.of(event) {
-                        deliver(Live::Answer(text.to_owned()));
-                    }
+                    let arguments = answer_tool.arguments(event);
+                    arguments.into_iter().for_each(|text| deliver(Live::Answer(text.to_owned())));
                 }
                 _ => {}
             })

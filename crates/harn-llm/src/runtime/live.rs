@@ -31,25 +31,26 @@ pub enum Live {
     Void,
 }
 
-/// Finds the text of an answer with a schema among the events of a reply: the text, or the arguments of the tool that
-/// takes the answer.
+/// Finds the arguments of the tool that takes the answer of a call with a schema.
 #[derive(Debug, Default)]
-pub(super) struct AnswerText {
-    tool: Option<usize>,
+pub(super) struct AnswerTool {
+    index: Option<usize>,
 }
 
-impl AnswerText {
+impl AnswerTool {
     /// Returns the part of the answer that an event has.
-    pub(super) fn of<'e>(&mut self, event: &'e StreamEvent) -> Option<&'e str> {
+    pub(super) fn arguments<'e>(&mut self, event: &'e StreamEvent) -> Option<&'e str> {
         match event {
-            StreamEvent::Text(text) => Some(text),
-            StreamEvent::ToolCallStart { index, name, .. } => {
-                if name.as_deref() == Some(JSON_TOOL) {
-                    self.tool = Some(*index);
+            StreamEvent::ToolCallStart { index, name: Some(name), .. } => {
+                if name == JSON_TOOL {
+                    self.index = Some(*index);
+                } else if self.index == Some(*index) {
+                    // The reply continues after a pause, and its calls are numbered again.
+                    self.index = None;
                 }
                 None
             }
-            StreamEvent::ToolCallDelta { index, arguments } if self.tool == Some(*index) => Some(arguments),
+            StreamEvent::ToolCallDelta { index, arguments } if self.index == Some(*index) => Some(arguments),
             _ => None,
         }
     }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::delivered::Delivered;
-use super::live::AnswerText;
+use super::live::AnswerTool;
 use super::{Call, Finished, LlmRuntime, Prepared};
 use crate::error::CallError;
 use crate::event::StreamEvent;
@@ -70,17 +70,17 @@ impl LlmRuntime {
         let mut splitter = ThinkSplitter::default();
         let mut delivered = Delivered::default();
         let is_structured = prepared.options.output.is_structured();
-        let mut answer = AnswerText::default();
+        let mut answer = AnswerTool::default();
         let result = self
             .ask(call, &prepared, &mut |event| {
                 if *event == StreamEvent::Restart {
                     splitter = ThinkSplitter::default();
                     delivered.restart();
-                    answer = AnswerText::default();
+                    answer = AnswerTool::default();
                 }
                 let text = match event {
                     StreamEvent::Text(text) => Some(text.as_str()),
-                    event if is_structured => answer.of(event),
+                    event if is_structured => answer.arguments(event),
                     _ => None,
                 };
                 if let Some(text) = text {

@@ -5,31 +5,38 @@ use harn_value::json::to_data;
 use harn_value::json_partial::{parse_closed, parse_partial};
 use harn_value::{Data, Value};
 
-use super::provider_schema::{is_object, unwrapped};
+use super::provider_schema::{is_object, unwrapped, without_optional_nulls};
 use crate::options::OutputFormat;
 
 /// Parses the text of a reply while it arrives.
 ///
 /// The text is parsed again when it has grown by a sixteenth, so that all parsing together takes linear time.
 pub struct PartialAnswer {
-    schema: Option<PartialSchema>,
-    /// Whether the value may be wrapped in an object, because providers take only objects at the root.
-    wraps: bool,
+    /// The schema of the answer, until it is needed.
+    output: OutputFormat,
+    schema: Option<Compiled>,
     text: String,
     /// The length that was parsed last.
     parsed: usize,
     last: Data,
 }
 
+/// What is made of the schema for the first value.
+struct Compiled {
+    partial: Option<PartialSchema>,
+    json: Data,
+    /// Whether the value may be wrapped in an object, because providers take only objects at the root.
+    wraps: bool,
+    /// Whether a string that is not complete may look like another value of an `enum`.
+    is_ambiguous: bool,
+}
+
 impl PartialAnswer {
     /// An answer in a format; `None` where the format has no structure.
     pub fn new(output: &OutputFormat) -> Option<PartialAnswer> {
         output.is_structured().then(|| PartialAnswer {
-            schema: output.check.as_ref().map(PartialSchema::new),
-            wraps: output
-                .check
-                .as_ref()
-                .is_some_and(|schema| !is_object(&harn_schema::as_json_schema(schema))),
+            output: output.clone(),
+            schema: None,
             text: String::new(),
             parsed: 0,
             last: Data::Null,
@@ -42,34 +49,78 @@ impl PartialAnswer {
         if self.text.len() > self.parsed + self.parsed / 16 { self.value() } else { None }
     }
 
-    /// Returns the last value, if [`push`](Self::push) has not returned it.
-    pub fn finish(&mut self) -> Option<Data> {
-        if self.text.len() > self.parsed { self.value() } else { None }
+    /// Returns the complete answer, if [`push`](Self::push) has not returned it.
+    pub fn complete(&mut self, data: &Data) -> Option<Data> {
+        let is_new = (data.is_object() || data.is_array()) && *data != self.last;
+        is_new.then(|| {
+            self.last.clone_from(data);
+            data.clone()
+        })
     }
 
-    /// Drops the text of a reply that is asked for again.
-    pub fn restart(&mut self) {
+    /// Drops the text of a reply that is requested again. Returns whether a value of it was returned.
+    pub fn restart(&mut self) -> bool {
         self.text.clear();
-        (self.parsed, self.last) = (0, Data::Null);
+        self.parsed = 0;
+        !std::mem::take(&mut self.last).is_null()
     }
 
     fn value(&mut self) -> Option<Data> {
         self.parsed = self.text.len();
+        let schema = self.schema.get_or_insert_with(|| Compiled::new(&self.output));
         let json = json_of(&self.text);
-        let value =
-            [parse_partial, parse_closed].into_iter().find_map(|parse| self.fitting(&parse(json).ok()?))?;
+        let open = if schema.is_ambiguous { None } else { Some(parse_partial as fn(&str) -> _) };
+        let parsers = open.into_iter().chain([parse_closed as fn(&str) -> _]);
+        let value = parsers.into_iter().find_map(|parse| schema.fitting(&parse(json).ok()?))?;
         if value == self.last {
             return None;
         }
         self.last.clone_from(&value);
         Some(value)
     }
+}
+
+impl Compiled {
+    fn new(output: &OutputFormat) -> Compiled {
+        let json = output.check.as_ref().map(harn_schema::as_json_schema);
+        Compiled {
+            partial: output.check.as_ref().map(PartialSchema::new),
+            wraps: json.as_ref().is_some_and(|schema| !is_object(schema)),
+            is_ambiguous: json.as_ref().is_some_and(|schema| {
+                let mut strings = Vec::new();
+                enum_strings(schema, &mut strings);
+                strings
+                    .iter()
+                    .any(|part| strings.iter().any(|whole| whole != part && whole.starts_with(part)))
+            }),
+            json: json.unwrap_or_default(),
+        }
+    }
 
     fn fitting(&self, value: &Value) -> Option<Data> {
         let data = to_data(value).ok()?;
-        let mut data = if self.wraps { unwrapped(&data).cloned().unwrap_or(data) } else { data };
+        let data = if self.wraps { unwrapped(&data).cloned().unwrap_or(data) } else { data };
+        let mut data = without_optional_nulls(&self.json, &data);
         let has_structure = data.is_object() || data.is_array();
-        (has_structure && self.schema.as_ref().is_none_or(|schema| schema.accepts(&mut data))).then_some(data)
+        (has_structure && self.partial.as_ref().is_none_or(|schema| schema.accepts(&mut data)))
+            .then_some(data)
+    }
+}
+
+/// Collects the strings that `enum` and `const` of a schema accept.
+fn enum_strings<'s>(schema: &'s Data, out: &mut Vec<&'s str>) {
+    match schema {
+        Data::Object(map) => {
+            for (key, value) in map {
+                match (key.as_str(), value) {
+                    ("const", Data::String(text)) => out.push(text),
+                    ("enum", Data::Array(list)) => out.extend(list.iter().filter_map(Data::as_str)),
+                    _ => enum_strings(value, out),
+                }
+            }
+        }
+        Data::Array(list) => list.iter().for_each(|item| enum_strings(item, out)),
+        _ => {}
     }
 }
 
@@ -96,36 +147,59 @@ mod tests {
 
     fn values(schema: Data, pieces: &[&str]) -> Vec<String> {
         let mut answer = answer(schema);
-        let mut out: Vec<String> =
-            pieces.iter().filter_map(|piece| answer.push(piece)).map(|v| v.to_string()).collect();
-        out.extend(answer.finish().map(|v| v.to_string()));
-        out
+        pieces.iter().filter_map(|piece| answer.push(piece)).map(|value| value.to_string()).collect()
     }
 
     #[test]
     fn values_fit_as_far_as_they_have_arrived() {
         let bill = json!({
             "type": "object",
-            "properties": {"kind": {"enum": ["bill", "offer"]}, "lines": {"type": "array", "items": {"type": "integer"}}},
+            "properties": {
+                "kind": {"enum": ["bill", "offer"]},
+                "lines": {"type": "array", "items": {"type": "integer"}},
+                "note": {"type": "string"},
+            },
             "required": ["kind", "lines"],
         });
         assert_eq!(
-            values(bill.clone(), &["{\"kind\": \"bi", "ll\", \"lines\": [1", ", 2", "]}"]),
-            [
-                "{}",
-                r#"{"kind":"bill","lines":[]}"#,
-                r#"{"kind":"bill","lines":[1]}"#,
-                r#"{"kind":"bill","lines":[1,2]}"#
-            ]
+            values(bill.clone(), &["{\"kind\": \"bi", "ll\", \"lines\": [1", ", 2, 3, 4", "]}"]),
+            ["{}", r#"{"kind":"bill","lines":[]}"#, r#"{"kind":"bill","lines":[1,2,3]}"#]
         );
-        assert_eq!(values(bill, &["{\"kind\": 7, ", "\"lines\": [1]}"]), [] as [&str; 0]);
+        assert_eq!(values(bill.clone(), &["{\"kind\": 7, ", "\"lines\": [1]}"]), [] as [&str; 0]);
+        // Providers with a strict mode write null for an optional key.
+        assert_eq!(
+            values(bill, &["{\"note\": null, \"kind\": \"bill\"", ", \"lines\": [1, "]),
+            [r#"{"kind":"bill"}"#, r#"{"kind":"bill","lines":[1]}"#]
+        );
     }
 
     #[test]
-    fn wrapped_and_fenced_answers_are_unwrapped() {
+    fn an_incomplete_string_is_no_value_of_an_enum() {
+        let size = json!({"type": "object", "properties": {"size": {"enum": ["small", "smaller"]}, "n": {"type": "integer"}}});
+        assert_eq!(
+            values(size, &["{\"size\": \"small", "er\", \"n\": 1", "0, "]),
+            ["{}", r#"{"size":"smaller"}"#, r#"{"n":10,"size":"smaller"}"#]
+        );
+    }
+
+    #[test]
+    fn wrapped_fenced_and_introduced_answers_are_found() {
         let list = json!({"type": "array", "items": {"type": "string"}});
-        assert_eq!(values(list.clone(), &["{\"result\": [\"a", "\", \"b\"]}"]), [r#"["a"]"#, r#"["a","b"]"#]);
-        assert_eq!(values(list, &["```json\n[\"a\"", ", \"b\"]\n", "```"]), [r#"["a"]"#, r#"["a","b"]"#]);
+        let both = [r#"["a"]"#, r#"["a","b"]"#];
+        assert_eq!(values(list.clone(), &["{\"result\": [\"a", "\", \"b\"]}"]), both);
+        assert_eq!(values(list.clone(), &["```json\n[\"a\"", ", \"b\"]\n", "```"]), both);
+        assert_eq!(values(list, &["Here it is:\n[\"a\"", ", \"b\"]"]), both);
+    }
+
+    #[test]
+    fn the_complete_answer_comes_once() {
+        let mut answer = answer(json!({"type": "object"}));
+        let whole = json!({"a": 1});
+        assert_eq!(answer.push("{\"a\": 1,"), Some(whole.clone()));
+        assert_eq!(answer.complete(&whole), None);
+        assert_eq!(answer.complete(&json!({"a": 1, "b": 2})), Some(json!({"a": 1, "b": 2})));
+        answer.restart();
+        assert_eq!(answer.push("{\"a\": 1,"), Some(whole));
     }
 
     #[test]
@@ -165,7 +239,7 @@ mod tests {
                 let items = last.as_ref().and_then(Data::as_array).map_or(0, Vec::len);
                 prop_assert!(items <= lines.len());
             }
-            last = answer.finish().or(last);
+            last = answer.complete(&whole).or(last);
             prop_assert_eq!(last, Some(whole));
         }
     }

@@ -10,6 +10,8 @@ use harn_vm::channel::{Channel, StreamValue};
 use harn_vm::iter::{NextFuture, Source};
 use harn_vm::{Cx, Error, Result, among_tasks, builtins};
 
+use crate::convert::{entry, to_json};
+
 /// The answer of a stream as far as it was received; `None` for a call without a schema.
 pub(super) struct Partials(pub(super) RefCell<Option<PartialAnswer>>);
 
@@ -23,21 +25,18 @@ impl Source for PartialValues {
     fn next<'a>(&'a mut self, _cx: &'a Cx) -> NextFuture<'a> {
         Box::pin(among_tasks(async {
             let Some(channel) = self.channel.downcast::<Channel>() else { return Ok(None) };
-            loop {
-                let piece = channel.receive_or_fail().await?;
-                let mut partials = self.partials.0.borrow_mut();
-                let Some(answer) = &mut *partials else { return Ok(None) };
-                let value = match piece.as_ref().and_then(Value::as_str) {
-                    Some(text) => answer.push(text),
-                    None => match answer.finish() {
-                        Some(value) => Some(value),
-                        None => return Ok(None),
-                    },
-                };
+            while let Some(piece) = channel.receive_or_fail().await? {
+                let text = piece.as_str().map(|text| text.to_string()).unwrap_or_default();
+                let value = self.partials.0.borrow_mut().as_mut().and_then(|answer| answer.push(&text));
                 if let Some(value) = value {
                     return Ok(Some(from_data(&value)));
                 }
             }
+            // A channel that the program has closed has no result.
+            let Ok(result) = channel.result().await else { return Ok(None) };
+            let data = to_json(&entry(&result, "data"));
+            let value = self.partials.0.borrow_mut().as_mut().and_then(|answer| answer.complete(&data));
+            Ok(value.map(|value| from_data(&value)))
         }))
     }
 
@@ -79,7 +78,7 @@ builtins! {
     /// Returns a stream of the answer so far: dicts or lists that fit the schema of `llm_stream` as far as they have arrived.
     ///
     /// Keys that are still missing and limits that more text may satisfy are no errors. A string is as long as what has arrived of
-    /// it; where its schema does not accept that, such as an `enum`, it appears when it is complete. The last value is the whole
+    /// it; a string of an `enum` appears when it is complete. The last value is the whole
     /// answer. The call throws where it does not fit. Leaving the loop closes the connection.
     ///
     /// ```harn

@@ -6,7 +6,7 @@ use std::time::Duration;
 use harn_agent::{AgentEvent, AgentLoop, ToolProgress};
 use harn_llm::options::OutputFormat;
 use harn_llm::runtime::Live;
-use harn_llm::structured::PartialAnswer;
+use harn_llm::structured::{Candidate, PartialAnswer};
 use harn_llm::{Call, CallError};
 use harn_value::{Data as Json, Value};
 use harn_vm::Result;
@@ -67,12 +67,12 @@ impl Driver {
         call: &Call,
     ) -> Result<std::result::Result<Json, CallError>> {
         self.told.take();
-        let output = call.options.as_object().and_then(|options| OutputFormat::from_options(options).ok());
-        self.partial.replace(output.as_ref().and_then(PartialAnswer::new));
         let heard = !self.session.subscribers().is_empty() || harn_stdlib::has_host(&self.cx);
         if self.on_delta.is_none() && !heard {
             return Ok(calling(&self.cx, &call.options, self.llm.llm_turn(call, None)).await);
         }
+        let output = call.options.as_object().and_then(|options| OutputFormat::from_options(options).ok());
+        self.partial.replace(output.as_ref().and_then(PartialAnswer::new));
         let (give, take) = tokio::sync::mpsc::unbounded_channel();
         // A closure cannot retract text that it received, but events can.
         let takes_back = self.on_delta.is_none();
@@ -98,8 +98,8 @@ impl Driver {
                     }
                 }
                 Live::Void => {
-                    self.partial.borrow_mut().iter_mut().for_each(PartialAnswer::restart);
-                    if !self.told.take().is_empty() {
+                    let had_values = self.partial.borrow_mut().as_mut().is_some_and(PartialAnswer::restart);
+                    if !self.told.take().is_empty() || had_values {
                         self.tell_subscribers(&AgentEvent::AgentMessageReset).await;
                     }
                     self.give_up_calls("the reply broke off and is asked for again").await;
@@ -108,8 +108,9 @@ impl Driver {
             Ok(())
         };
         let reply = live::beside(&self.llm, calling_aside(&self.cx, &call.options, work), take, tell).await;
-        let last = self.partial.borrow_mut().as_mut().and_then(PartialAnswer::finish);
-        self.tell_partial(last).await;
+        if let (Ok(Ok(reply)), Some(output)) = (&reply, &output) {
+            self.complete_partial(output, reply).await;
+        }
         reply
     }
 
@@ -120,6 +121,20 @@ impl Driver {
         self.told.borrow_mut().push_str(&text);
         self.tell_subscribers(&AgentEvent::AgentMessageChunk { text }).await;
         Ok(())
+    }
+
+    /// Emits the answer of a reply that fits, if its last part was not emitted yet. A reply that calls tools is no answer.
+    async fn complete_partial(&self, output: &OutputFormat, reply: &Json) {
+        let calls_tools = reply["tool_calls"].as_array().is_some_and(|calls| !calls.is_empty());
+        let text = reply["visible_text"].as_str().or_else(|| reply["text"].as_str()).unwrap_or_default();
+        if calls_tools || !output.is_structured() || text.is_empty() {
+            return;
+        }
+        let judged = output.judge(&Candidate { texts: vec![text], ..Candidate::default() });
+        if let Some(data) = judged.data.filter(|_| judged.errors.is_empty()) {
+            let value = self.partial.borrow_mut().as_mut().and_then(|answer| answer.complete(&data));
+            self.tell_partial(value).await;
+        }
     }
 
     /// Emits the answer as far as it has arrived.

@@ -199,7 +199,7 @@ fn starts_type(inp: &mut Input<'_, '_>) -> bool {
     let second = inp.look_kind(2);
     match first {
         TokenKind::Ident => matches!(second, TokenKind::Lt | TokenKind::LtTypeArgs | TokenKind::Pipe),
-        TokenKind::Nil | TokenKind::Str => second == TokenKind::Pipe,
+        TokenKind::Nil | TokenKind::Str | TokenKind::Int => second == TokenKind::Pipe,
         _ => false,
     }
 }
@@ -208,6 +208,7 @@ fn starts_type(inp: &mut Input<'_, '_>) -> bool {
 fn list_of_one_type<'s>() -> impl Grammar<'s, Vec<TypeExpr>> {
     tok(TokenKind::LParen)
         .ignore_then(ty())
+        .then_ignore(tok(TokenKind::Comma).or_not())
         .then_ignore(newline())
         .then_ignore(tok(TokenKind::RParen))
         .map(|ty| vec![ty])
