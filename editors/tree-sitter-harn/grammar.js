@@ -570,7 +570,26 @@ module.exports = grammar({
         ),
       ),
     _call_types: ($) => seq(alias($._type_arguments_open, '<'), list($, $._type), '>'),
-    arguments: ($) => seq('(', list($, choice($._expression, $.spread)), ')'),
+    // `schema_of` takes a type, if it is not a single name.
+    arguments: ($) => seq('(', list($, choice($._expression, $.spread, $._written_type)), ')'),
+    _written_type: ($) =>
+      choice(alias($._generic_type, $.named_type), alias($._written_union, $.union_type)),
+    _generic_type: ($) =>
+      seq(alias($.identifier, $.type_identifier), alias($._call_types, $.type_arguments)),
+    _plain_type: ($) => alias($.identifier, $.type_identifier),
+    _written_union: ($) =>
+      prec.left(
+        seq(
+          choice(
+            alias($._generic_type, $.named_type),
+            alias($._plain_type, $.named_type),
+            $.literal_type,
+            alias($._written_union, $.union_type),
+          ),
+          '|',
+          $._member_type,
+        ),
+      ),
     member: ($) =>
       prec(PREC.postfix, seq(field('object', $._expression), choice('.', '?.'), field('name', $.identifier))),
     index: ($) =>

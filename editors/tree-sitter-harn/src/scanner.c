@@ -382,7 +382,8 @@ static bool scan_question(TSLexer *lexer, const bool *valid, bool spaced) {
   return valid[token];
 }
 
-// Returns whether the consumed `<` opens type arguments that are followed by `>` and `(`, as in `f<T>(x)`.
+// Returns whether the consumed `<` opens type arguments: those of a call, as in `f<T>(x)`, or of a type that is an argument, as
+// in `schema_of(list<T>)` and `schema_of(list<T> | nil)`.
 static bool scan_type_arguments(TSLexer *lexer) {
   next(lexer);
   lexer->mark_end(lexer);
@@ -474,7 +475,12 @@ static bool scan_type_arguments(TSLexer *lexer) {
         if (inside != '<') return false;
         if (--depth == 0) {
           while (lexer->lookahead == ' ' || lexer->lookahead == '\t') next(lexer);
-          return lexer->lookahead == '(';
+          if (lexer->lookahead == '|') {
+            next(lexer);
+            return lexer->lookahead != '|' && lexer->lookahead != '>';
+          }
+          // No expression ends with `>`: before `)`, it is a type as an argument.
+          return lexer->lookahead == '(' || lexer->lookahead == ')';
         }
         expected = false;
         break;
