@@ -15,6 +15,7 @@
 //! | `run` | runs, their journals, sources and waitpoints |
 //! | `scheduling` | queues of runs, priorities, keys and limits |
 //! | `queue` | submitting runs, and how workers take runs |
+//! | `queue_sql` | the SQL by which the databases choose the next run of a queue |
 //! | `error` | errors, with hints |
 //! | `place` | the location of a store, as a user names it |
 //! | `shown` | addresses in messages, without their passwords |
@@ -33,6 +34,7 @@ mod place;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod queue;
+mod queue_sql;
 mod run;
 mod scheduling;
 mod shown;

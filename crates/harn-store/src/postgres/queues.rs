@@ -13,14 +13,14 @@ use super::statement::{pieces, signed};
 use super::{journal, leases};
 use crate::error::Error;
 use crate::queue::{ClaimRuns, Claims, Submission, Submitted, Take, taken};
+use crate::queue_sql::{Conditions, Dialect, QUEUE};
 use crate::run::{NewRun, NewStatus, Run, RunStatus};
 use crate::scheduling::{QueueLimits, QueueState, Rate, RunQueue};
 use crate::write;
 
-const QUEUE: &str = "name, concurrency, rate, rate_ms, group_concurrency, group_rate, group_rate_ms";
-
-/// The order in which the runs of a queue are taken. The index `run_ready` has it.
-const READY: &str = "status IN (0, 2) AND due_ms <= $1";
+fn dialect() -> Dialect {
+    Dialect { mark: '$', runs: format!("{RUN} JOIN lease ON scope = 'run/' || id"), held: HELD }
+}
 
 fn limit(row: &Row, index: usize) -> Outcome<Option<u32>> {
     let found: Option<i64> = get(row, index)?;
@@ -138,10 +138,11 @@ fn insert<'a>(db: &Db, runs: &'a [NewRun], at_ms: i64) -> Outcome<BTreeMap<&'a s
 }
 
 pub(super) fn states(db: &Db, now_ms: i64) -> Outcome<Vec<QueueState>> {
+    let ready = dialect().ready();
     let sql = format!(
-        "SELECT count(*) FILTER (WHERE status = 0), count(*) FILTER (WHERE {READY}),
+        "SELECT count(*) FILTER (WHERE status = 0), count(*) FILTER (WHERE {ready}),
              count(*) FILTER (WHERE status = 1 AND {HELD}), count(*) FILTER (WHERE status = 2),
-             min(due_ms) FILTER (WHERE {READY})
+             min(due_ms) FILTER (WHERE {ready})
          FROM run LEFT JOIN lease ON scope = 'run/' || id WHERE queue = $2 AND ended_ms IS NULL"
     );
     let mut states = Vec::new();
@@ -171,7 +172,7 @@ const LOCK: &str = "FOR UPDATE OF run, lease SKIP LOCKED";
 fn take(db: &Db, queue: &RunQueue, claim: &ClaimRuns) -> Outcome<Take> {
     let is_limited = !queue.limits.is_empty();
     let lock = if is_limited { "" } else { LOCK };
-    let Some(first) = next(db, queue, claim, ["", ""], lock)? else { return Ok(Take::Nothing) };
+    let Some(first) = next(db, queue, claim, &Conditions::default(), lock)? else { return Ok(Take::Nothing) };
     let found = match is_limited {
         false => first,
         true => match allowed(db, queue, claim)? {
@@ -195,63 +196,19 @@ fn take(db: &Db, queue: &RunQueue, claim: &ClaimRuns) -> Outcome<Take> {
 fn allowed(db: &Db, queue: &RunQueue, claim: &ClaimRuns) -> Outcome<Option<Run>> {
     let sql = format!("SELECT {QUEUE} FROM queue WHERE name = $1 FOR UPDATE");
     let Some(queue) = db.row(&sql, &[&queue.name], self::queue)? else { return Ok(None) };
-    let QueueLimits { concurrency, rate, group_concurrency, group_rate } = queue.limits;
-    let executed =
-        format!("FROM run JOIN lease ON scope = 'run/' || id WHERE status = 1 AND queue = $2 AND {HELD}");
-    if let Some(most) = concurrency {
-        let sql = format!("SELECT count(*) {executed}");
-        if db.one(&sql, &[&claim.now_ms, &queue.name], |row| count(row, 0))? >= u64::from(most) {
-            return Ok(None);
-        }
+    let count = |sql: &str, time_ms: i64| db.one(sql, &[&time_ms, &queue.name], |row| count(row, 0));
+    match dialect().conditions(&queue.limits, claim.now_ms, count)? {
+        Some(conditions) => next(db, &queue, claim, &conditions, LOCK),
+        None => Ok(None),
     }
-    let mut groups = String::new();
-    if let Some(most) = group_concurrency {
-        groups += &format!(
-            "AND (grp IS NULL OR grp NOT IN (SELECT grp {executed} AND grp IS NOT NULL
-             GROUP BY grp HAVING count(*) >= {most}))"
-        );
-    }
-    let mut starts = String::new();
-    if let Some(Rate { count: most, period_ms }) = rate {
-        let sql = "SELECT count(*) FROM start WHERE queue = $1 AND at_ms > $2";
-        let since = claim.now_ms - period_ms;
-        if db.one(sql, &[&queue.name, &since], |row| count(row, 0))? >= u64::from(most) {
-            starts.push_str("AND status = 2 ");
-        }
-    }
-    if let Some(Rate { count, period_ms }) = group_rate {
-        starts += &format!(
-            "AND (status = 2 OR grp IS NULL OR grp NOT IN (SELECT grp FROM start
-             WHERE queue = $2 AND at_ms > $1 - {period_ms} AND grp IS NOT NULL
-             GROUP BY grp HAVING count(*) >= {count}))"
-        );
-    }
-    next(db, &queue, claim, [&groups, &starts], LOCK)
 }
 
-/// The next run of a queue: an interrupted one, else a queued or suspended one that is due.
 fn next(
     db: &Db,
     queue: &RunQueue,
     claim: &ClaimRuns,
-    [groups, starts]: [&str; 2],
+    conditions: &Conditions,
     lock: &str,
 ) -> Outcome<Option<Run>> {
-    let kinds =
-        [("status = 1".to_owned(), "number"), (format!("{READY} {starts}"), "priority DESC, due_ms, number")];
-    for (which, order) in kinds {
-        let mut others = String::new();
-        loop {
-            let sql = format!(
-                "{RUN} JOIN lease ON scope = 'run/' || id WHERE queue = $2 AND {which} AND NOT {HELD} {groups} {others}
-                 ORDER BY {order} LIMIT 1 {lock}"
-            );
-            match db.row(&sql, &[&claim.now_ms, &queue.name], head)? {
-                Some(run) if !(claim.can_follow)(&run) => others += &format!("AND number <> {} ", run.number),
-                Some(run) => return Ok(Some(run)),
-                None => break,
-            }
-        }
-    }
-    Ok(None)
+    dialect().next(claim, conditions, lock, |sql| db.row(sql, &[&claim.now_ms, &queue.name], head))
 }

@@ -8,13 +8,13 @@ use super::statement::{row, rows, run, signed};
 use super::{journal, leases};
 use crate::error::Error;
 use crate::queue::{ClaimRuns, Claims, Submission, Submitted, Take, taken};
+use crate::queue_sql::{Conditions, Dialect, QUEUE};
 use crate::run::{NewStatus, Run, RunStatus};
 use crate::scheduling::{QueueLimits, QueueState, Rate, RunQueue};
 
-const QUEUE: &str = "name, concurrency, rate, rate_ms, group_concurrency, group_rate, group_rate_ms";
-
-/// The order in which the runs of a queue are taken. The index `run_ready` has it.
-const READY: &str = "status IN (0, 2) AND due_ms <= ?1";
+fn dialect() -> Dialect {
+    Dialect { mark: '?', runs: RUN.to_owned(), held: HELD }
+}
 
 fn queue(row: &Row<'_>) -> rusqlite::Result<RunQueue> {
     let rate = |at: usize| -> rusqlite::Result<Option<Rate>> {
@@ -79,11 +79,12 @@ pub(super) fn submit(db: &Connection, submission: &Submission) -> Outcome<Vec<Su
 
 pub(super) fn states(db: &Connection, now_ms: i64) -> Outcome<Vec<QueueState>> {
     let mut states = Vec::new();
+    let ready = dialect().ready();
     for queue in all(db)? {
         let sql = format!(
-            "SELECT count(CASE WHEN status = 0 THEN 1 END), count(CASE WHEN {READY} THEN 1 END),
+            "SELECT count(CASE WHEN status = 0 THEN 1 END), count(CASE WHEN {ready} THEN 1 END),
              count(CASE WHEN status = 1 AND {HELD} THEN 1 END), count(CASE WHEN status = 2 THEN 1 END),
-             min(CASE WHEN {READY} THEN due_ms END)
+             min(CASE WHEN {ready} THEN due_ms END)
              FROM run LEFT JOIN lease ON scope = 'run/' || id WHERE queue = ?2 AND ended_ms IS NULL"
         );
         let found = row(db, &sql, params![now_ms, queue.name], |row| {
@@ -100,7 +101,7 @@ pub(super) fn claim(db: &Connection, claim: &ClaimRuns) -> Outcome<Claims> {
 }
 
 fn take(db: &Connection, queue: &RunQueue, claim: &ClaimRuns) -> Outcome<Take> {
-    let Some(first) = next(db, queue, claim, "", "")? else { return Ok(Take::Nothing) };
+    let Some(first) = next(db, queue, claim, &Conditions::default())? else { return Ok(Take::Nothing) };
     let found = match queue.limits.is_empty() {
         true => first,
         false => match allowed(db, queue, claim)? {
@@ -125,64 +126,21 @@ fn take(db: &Connection, queue: &RunQueue, claim: &ClaimRuns) -> Outcome<Take> {
 
 /// The next run that the limits of a queue allow.
 fn allowed(db: &Connection, queue: &RunQueue, claim: &ClaimRuns) -> Outcome<Option<Run>> {
-    let QueueLimits { concurrency, rate, group_concurrency, group_rate } = queue.limits;
-    let executed =
-        format!("FROM run JOIN lease ON scope = 'run/' || id WHERE status = 1 AND queue = ?2 AND {HELD}");
-    if let Some(most) = concurrency {
-        let sql = format!("SELECT count(*) {executed}");
-        let count: u32 = row(db, &sql, params![claim.now_ms, queue.name], |row| row.get(0))?.unwrap_or(0);
-        if count >= most {
-            return Ok(None);
-        }
+    let count = |sql: &str, time_ms| -> Outcome<u64> {
+        let count: Option<u32> = row(db, sql, params![time_ms, queue.name], |row| row.get(0))?;
+        Ok(count.unwrap_or(0).into())
+    };
+    match dialect().conditions(&queue.limits, claim.now_ms, count)? {
+        Some(conditions) => next(db, queue, claim, &conditions),
+        None => Ok(None),
     }
-    let mut groups = String::new();
-    if let Some(most) = group_concurrency {
-        groups += &format!(
-            "AND (grp IS NULL OR grp NOT IN (SELECT grp {executed} AND grp IS NOT NULL
-             GROUP BY grp HAVING count(*) >= {most}))"
-        );
-    }
-    let mut starts = String::new();
-    if let Some(Rate { count: most, period_ms }) = rate {
-        let sql = "SELECT count(*) FROM start WHERE queue = ? AND at_ms > ?";
-        let since = claim.now_ms - period_ms;
-        let count: u32 = row(db, sql, params![queue.name, since], |row| row.get(0))?.unwrap_or(0);
-        if count >= most {
-            starts.push_str("AND status = 2 ");
-        }
-    }
-    if let Some(Rate { count, period_ms }) = group_rate {
-        starts += &format!(
-            "AND (status = 2 OR grp IS NULL OR grp NOT IN (SELECT grp FROM start
-             WHERE queue = ?2 AND at_ms > ?1 - {period_ms} AND grp IS NOT NULL
-             GROUP BY grp HAVING count(*) >= {count}))"
-        );
-    }
-    next(db, queue, claim, &groups, &starts)
 }
 
-/// The next run of a queue: an interrupted one, else a queued or suspended one that is due.
 fn next(
     db: &Connection,
     queue: &RunQueue,
     claim: &ClaimRuns,
-    groups: &str,
-    starts: &str,
+    conditions: &Conditions,
 ) -> Outcome<Option<Run>> {
-    let kinds =
-        [("status = 1".to_owned(), "number"), (format!("{READY} {starts}"), "priority DESC, due_ms, number")];
-    for (which, order) in kinds {
-        let mut others = String::new();
-        loop {
-            let sql = format!(
-                "{RUN} WHERE queue = ?2 AND {which} AND NOT {HELD} {groups} {others} ORDER BY {order} LIMIT 1"
-            );
-            match row(db, &sql, params![claim.now_ms, queue.name], head)? {
-                Some(run) if !(claim.can_follow)(&run) => others += &format!("AND number <> {} ", run.number),
-                Some(run) => return Ok(Some(run)),
-                None => break,
-            }
-        }
-    }
-    Ok(None)
+    dialect().next(claim, conditions, "", |sql| row(db, sql, params![claim.now_ms, queue.name], head))
 }
