@@ -14,23 +14,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use crate::common::background::{silent, submit_as, until};
 use crate::common::{Chance, command, every_case, folder, harn_in, kills, shown_of, text};
 
-fn submit(folder: &Path, id: &str, args: &[&str]) {
-    let ran = harn_in(folder, &[&["submit", "--run-id", id], args].concat());
-    assert_eq!(ran.code, 0, "{}", ran.shown());
-}
-
-/// Starts a worker with this drain timeout.
+/// A worker with this time to stop.
 fn worker(folder: &Path, limit: &str, environment: &[(&str, &str)]) -> Child {
-    command(&["worker", "--concurrency", "3", "--lease", "1s", "--drain-timeout", limit])
-        .current_dir(folder)
-        .envs(environment.iter().copied())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
+    let args = ["worker", "--concurrency", "3", "--lease", "1s", "--drain-timeout", limit];
+    silent(folder, &args).envs(environment.iter().copied()).spawn().unwrap()
 }
 
 fn terminate(worker: &Child) {
@@ -44,15 +34,7 @@ fn end(mut worker: Child) -> (ExitStatus, Duration) {
     (worker.wait().unwrap(), begun.elapsed())
 }
 
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(120), "waited in vain until {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-/// Commands of one second each, which must not be repeated.
+/// Commands of a second, which must not be repeated.
 const COMMANDS: &str = r#"
 for i in 1 to 3 {
   let r = exec("sh", "-c", "echo ${i} >> begun.txt; sleep 1; echo ${i} >> done.txt")
@@ -64,10 +46,10 @@ for i in 1 to 3 {
 fn a_run_in_progress_ends_before_its_worker() {
     let dir = folder(&[("main.harn", COMMANDS), ("later.harn", "println(1)")]);
     let path = dir.path();
-    submit(path, "r", &["main.harn"]);
+    submit_as(path, "r", &["main.harn"]);
     let worker = worker(path, "60s", &[]);
     until("the run has begun", || !text(&path.join("begun.txt")).is_empty());
-    submit(path, "later", &["later.harn"]);
+    submit_as(path, "later", &["later.harn"]);
     terminate(&worker);
     assert_eq!(end(worker).0.code(), Some(143));
     assert_eq!(shown_of(path, "r")["status"], "completed");
@@ -80,7 +62,7 @@ fn a_run_in_progress_ends_before_its_worker() {
 fn a_longer_run_is_suspended_between_two_commands() {
     let dir = folder(&[("main.harn", COMMANDS)]);
     let path = dir.path();
-    submit(path, "r", &["main.harn"]);
+    submit_as(path, "r", &["main.harn"]);
     let worker = worker(path, "20s", &[]);
     until("the run has begun", || !text(&path.join("begun.txt")).is_empty());
     // Half of a zero timeout: the run is drained immediately.
@@ -118,7 +100,7 @@ fn a_second_signal_interrupts_runs_and_none_fails() {
     let program = "append_file(\"begun.txt\", \"x\")\nexec(\"sleep\", \"100\")\n";
     let dir = folder(&[("main.harn", program)]);
     let path = dir.path();
-    submit(path, "r", &["main.harn"]);
+    submit_as(path, "r", &["main.harn"]);
     let worker = worker(path, "60s", &[]);
     until("the run has begun", || !text(&path.join("begun.txt")).is_empty());
     std::thread::sleep(Duration::from_millis(300));
@@ -143,7 +125,7 @@ fn a_second_signal_interrupts_runs_and_none_fails() {
 fn a_stopped_worker_does_not_keep_runs_that_wait() {
     let dir = folder(&[("main.harn", "append_file(\"begun.txt\", \"x\")\nsleep(19s)\nprintln(\"end\")\n")]);
     let path = dir.path();
-    submit(path, "r", &["main.harn"]);
+    submit_as(path, "r", &["main.harn"]);
     let worker = worker(path, "1s", &[]);
     until("the run has begun", || !text(&path.join("begun.txt")).is_empty());
     terminate(&worker);
@@ -249,7 +231,7 @@ fn workers_that_are_told_to_stop_at_random_instants_fail_nothing_and_repeat_noth
     let stops = if every_case() { kills().max(200) } else { kills() };
     for _ in 0..stops {
         while open.len() < 4 {
-            submit(path, &format!("r{submitted}"), &["main.harn", "--", &submitted.to_string()]);
+            submit_as(path, &format!("r{submitted}"), &["main.harn", "--", &submitted.to_string()]);
             open.push(submitted);
             submitted += 1;
         }

@@ -1,29 +1,13 @@
 //! Runs that fail, are retried, cancelled, paused and removed.
 
 use std::path::Path;
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Child;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::common::{Ran, command, durable, folder, harn_in, shown_of, text};
-
-fn submit(folder: &Path, id: &str, args: &[&str]) {
-    let ran = harn_in(folder, &[&["submit", "--run-id", id], args].concat());
-    assert_eq!(ran.code, 0, "{}", ran.shown());
-}
-
-fn drain(folder: &Path) -> Ran {
-    harn_in(folder, &["worker", "--drain"])
-}
-
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(120), "waited in vain until {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
+use crate::common::background::{drain, start, stop, submit_as, until};
+use crate::common::{command, durable, folder, harn_in, shown_of, text};
 
 /// Runs workers until a run has this status.
 fn drain_until(folder: &Path, id: &str, status: &str) {
@@ -34,18 +18,7 @@ fn drain_until(folder: &Path, id: &str, status: &str) {
 }
 
 fn worker(folder: &Path) -> Child {
-    command(&["worker", "--lease", "2s"])
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
-}
-
-fn end(mut worker: Child) {
-    worker.kill().unwrap();
-    worker.wait().unwrap();
+    start(folder, &["worker", "--lease", "2s"])
 }
 
 /// Returns a list of runs as JSON.
@@ -68,8 +41,8 @@ all()
 "#;
     let dir = folder(&[("main.harn", program), ("ok.harn", "println(1)")]);
     let path = dir.path();
-    submit(path, "r", &["main.harn"]);
-    submit(path, "ok", &["ok.harn"]);
+    submit_as(path, "r", &["main.harn"]);
+    submit_as(path, "ok", &["ok.harn"]);
     drain(path);
     let run = shown_of(path, "r");
     let failure = &run["failure"];
@@ -127,7 +100,7 @@ println("done")
 "#;
     let dir = folder(&[("main.harn", program)]);
     let path = dir.path();
-    submit(path, "r", &["--retries", "5", "--retry-delay", "100ms", "main.harn"]);
+    submit_as(path, "r", &["--retries", "5", "--retry-delay", "100ms", "main.harn"]);
     let first = drain(path);
     let run = shown_of(path, "r");
     assert_eq!(run["status"], "queued", "{run}\n{}", first.shown());
@@ -162,7 +135,7 @@ fn a_program_declares_how_it_is_retried() {
         ("harn.toml", "[runs]\nretries = 1\nmax_retry_delay = \"2m\"\n"),
     ]);
     let path = dir.path();
-    submit(path, "r", &["main.harn"]);
+    submit_as(path, "r", &["main.harn"]);
     drain_until(path, "r", "completed");
     assert_eq!(
         (&shown_of(path, "r")["tries"], text(&path.join("tries.txt")).lines().count()),
@@ -170,12 +143,12 @@ fn a_program_declares_how_it_is_retried() {
     );
     let of_program = json!({"retries": 4, "backoff": "fixed", "delay_ms": 1, "max_delay_ms": 120_000});
     assert_eq!(policy(path, "r"), of_program, "the manifest decides what the program leaves open");
-    submit(path, "options", &["--retries", "7", "--backoff", "linear", "main.harn"]);
+    submit_as(path, "options", &["--retries", "7", "--backoff", "linear", "main.harn"]);
     let of_options = json!({"retries": 7, "backoff": "linear", "delay_ms": 1, "max_delay_ms": 120_000});
     assert_eq!(policy(path, "options"), of_options);
-    submit(path, "never", &["--retries", "0", "main.harn"]);
+    submit_as(path, "never", &["--retries", "0", "main.harn"]);
     assert_eq!(policy(path, "never"), Value::Null);
-    submit(path, "plain", &["plain.harn"]);
+    submit_as(path, "plain", &["plain.harn"]);
     assert_eq!(policy(path, "plain")["retries"], 1);
     std::fs::write(path.join("lines.jsonl"), "{\"id\": \"line\"}\n").unwrap();
     assert_eq!(harn_in(path, &["submit", "--input-file", "lines.jsonl", "main.harn"]).code, 0);
@@ -216,7 +189,7 @@ fn after_its_last_try_a_run_stays_failed_until_a_user_retries_it() {
     let program = "append_file(\"once.txt\", \"x\")\nif !file_exists(\"ready\") { throw \"not ready\" }\nprintln(\"ready\")\n";
     let dir = folder(&[("main.harn", program)]);
     let path = dir.path();
-    submit(path, "r", &["--retries", "2", "--retry-delay", "1ms", "--backoff", "fixed", "main.harn"]);
+    submit_as(path, "r", &["--retries", "2", "--retry-delay", "1ms", "--backoff", "fixed", "main.harn"]);
     drain_until(path, "r", "failed");
     let run = shown_of(path, "r");
     assert_eq!(run["tries"], 3, "{run}");
@@ -250,12 +223,12 @@ fn what_succeeded_and_must_not_happen_twice_is_never_retried() {
     let program = "exec(\"sh\", \"-c\", \"echo paid >> paid.txt\")\nthrow \"no\"\n";
     let dir = folder(&[("main.harn", program)]);
     let path = dir.path();
-    submit(path, "r", &["--retries", "2", "--retry-delay", "1ms", "main.harn"]);
+    submit_as(path, "r", &["--retries", "2", "--retry-delay", "1ms", "main.harn"]);
     drain_until(path, "r", "failed");
     assert_eq!((&shown_of(path, "r")["tries"], text(&path.join("paid.txt")).as_str()), (&3.into(), "paid\n"));
     // A program that cannot be compiled fails immediately.
     std::fs::write(path.join("bad.harn"), "let = 3\n").unwrap();
-    submit(path, "bad", &["--retries", "5", "bad.harn"]);
+    submit_as(path, "bad", &["--retries", "5", "bad.harn"]);
     drain(path);
     let run = shown_of(path, "bad");
     assert_eq!(
@@ -270,7 +243,7 @@ const LONG: &str = "append_file(\"begun.txt\", \"x\")\nfor i in 1 to 100000 { sl
 fn a_run_is_paused_and_cancelled_by_the_process_that_has_it() {
     let dir = folder(&[("main.harn", LONG)]);
     let path = dir.path();
-    submit(path, "r", &["main.harn"]);
+    submit_as(path, "r", &["main.harn"]);
     let worker = worker(path);
     until("the run has begun", || !text(&path.join("begun.txt")).is_empty());
     let asked = harn_in(path, &["runs", "pause", "r"]);
@@ -287,7 +260,7 @@ fn a_run_is_paused_and_cancelled_by_the_process_that_has_it() {
     until("it runs again", || shown_of(path, "r")["status"] == "running");
     until("it is held", || harn_in(path, &["runs", "cancel", "r"]).code == 0);
     until("it is cancelled", || shown_of(path, "r")["status"] == "cancelled");
-    end(worker);
+    stop(worker);
     assert_eq!(text(&path.join("begun.txt")), "x");
     let ended = harn_in(path, &["runs", "cancel", "r"]);
     assert!(ended.code == 1 && ended.err.contains("run 'r' is cancelled; it has ended"), "{}", ended.shown());
@@ -300,9 +273,9 @@ fn runs_that_nobody_has_are_changed_at_once_by_name_and_by_filter() {
     let dir = folder(&[("main.harn", "println(argv[0])"), ("other.harn", "println(0)")]);
     let path = dir.path();
     for id in ["a1", "a2", "b"] {
-        submit(path, id, &["main.harn", "--", id]);
+        submit_as(path, id, &["main.harn", "--", id]);
     }
-    submit(path, "c", &["other.harn"]);
+    submit_as(path, "c", &["other.harn"]);
     let paused = harn_in(path, &["runs", "pause", "--filter", "id=a", "--json"]);
     let data: Value = serde_json::from_str(&paused.out).unwrap();
     let expected = json!([{"id": "a1", "result": "paused"}, {"id": "a2", "result": "paused"}]);
@@ -328,11 +301,11 @@ fn old_runs_are_removed() {
     let dir = folder(&[("main.harn", "println(1)"), ("bad.harn", "throw \"no\"")]);
     let path = dir.path();
     for n in 0..3 {
-        submit(path, &format!("r{n}"), &["main.harn"]);
+        submit_as(path, &format!("r{n}"), &["main.harn"]);
     }
-    submit(path, "bad", &["bad.harn"]);
+    submit_as(path, "bad", &["bad.harn"]);
     drain(path);
-    submit(path, "open", &["main.harn"]);
+    submit_as(path, "open", &["main.harn"]);
     assert_eq!(harn_in(path, &["runs", "prune", "--older-than", "1h"]).out, "0 runs removed\n");
     let dry = harn_in(path, &["runs", "prune", "--older-than", "1ms", "--status", "completed", "--dry-run"]);
     assert_eq!(dry.out, "3 runs would be removed\n", "{}", dry.shown());
@@ -368,7 +341,7 @@ for i in 1 to 6 {
     let dir = folder(&[("main.harn", program), ("harn.toml", &format!("[store]\nurl = \"{url}\"\n"))]);
     let path = dir.path();
     for id in 0..8 {
-        submit(path, &format!("r{id}"), &["main.harn", "--", &id.to_string()]);
+        submit_as(path, &format!("r{id}"), &["main.harn", "--", &id.to_string()]);
     }
     let two = [worker(path), worker(path)];
     for pause in [1, 4] {
@@ -382,7 +355,7 @@ for i in 1 to 6 {
         harn_in(path, &["runs", "list", "--status", "completed", "--json"]).out.matches("\"starts\"").count()
             == 8
     });
-    two.into_iter().for_each(end);
+    two.into_iter().for_each(stop);
     for id in 0..8 {
         assert_eq!(text(&path.join(format!("log-{id}.txt"))), "1\n2\n3\n4\n5\n6\n");
     }

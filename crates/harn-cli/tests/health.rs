@@ -4,16 +4,12 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::common::background::{found, submit_as, until};
 use crate::common::{command, finish, folder, harn_in, shown_of};
-
-fn submit(folder: &Path, id: &str, file: &str) {
-    let ran = harn_in(folder, &["submit", "--run-id", id, file]);
-    assert_eq!(ran.code, 0, "{}", ran.shown());
-}
 
 fn data(folder: &Path, args: &[&str]) -> Value {
     let ran = harn_in(folder, &[args, &["--json"]].concat());
@@ -24,18 +20,7 @@ fn workers(folder: &Path) -> Vec<Value> {
     data(folder, &["worker", "list"])["workers"].as_array().unwrap().clone()
 }
 
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(120), "waited in vain until {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
-/// A server or worker with a health listener, and the lines of its standard error.
+/// A server or worker with a listener for probes, and the lines of its standard error.
 struct Served {
     child: Child,
     address: String,
@@ -82,7 +67,7 @@ impl Served {
     }
 
     fn until_ready(&self) {
-        until("it is ready", || (self.get("/readyz").0 == 200).then_some(()));
+        until("it is ready", || self.get("/readyz").0 == 200);
     }
 
     /// Returns the lines of the log up to one that contains `part`, as JSON.
@@ -107,13 +92,13 @@ fn a_worker_tells_what_it_works_on() {
     let dir = folder(&[("main.harn", WAITS), ("bad.harn", "eprintln(\"oh\")\nthrow \"no\"\n")]);
     let path = dir.path();
     assert_eq!(harn_in(path, &["worker", "list"]).out, "No workers.\n");
-    submit(path, "r", "main.harn");
-    submit(path, "bad", "bad.harn");
+    submit_as(path, "r", &["main.harn"]);
+    submit_as(path, "bad", &["bad.harn"]);
     let worker = Served::start(path, &["worker", "--concurrency", "3"]);
     worker.until_ready();
     assert_eq!(worker.get("/healthz"), (200, "ok\n".to_owned()));
     assert_eq!(worker.get("/other").0, 404);
-    let known = until("the run is listed", || {
+    let known = found("the run is listed", || {
         workers(path).into_iter().find(|known| known["runs"][0]["id"] == "r" && known["ended"] == 1)
     });
     assert_eq!((&known["status"], &known["pid"]), (&"working".into(), &worker.child.id().into()), "{known}");
@@ -146,10 +131,10 @@ fn a_worker_tells_what_it_works_on() {
     assert!(doctor.contains("1 running: "), "{doctor}");
     // A dead worker is detected by its missing heartbeats; the next worker takes its number.
     std::fs::write(path.join("go"), "").unwrap();
-    until("the run has ended", || (shown_of(path, "r")["status"] == "completed").then_some(()));
-    until("it is counted", || worker.sample("harn_run_duration_seconds_count{status=\"completed\"}"));
+    until("the run has ended", || shown_of(path, "r")["status"] == "completed");
+    found("it is counted", || worker.sample("harn_run_duration_seconds_count{status=\"completed\"}"));
     drop(worker);
-    let dead = until("it is dead", || workers(path).into_iter().find(|known| known["status"] == "dead"));
+    let dead = found("it is dead", || workers(path).into_iter().find(|known| known["status"] == "dead"));
     let doctor = harn_in(path, &["doctor", "--no-network"]).out;
     let name = dead["name"].as_str().unwrap();
     assert!(doctor.contains(&format!("{name} ended without a word")), "{doctor}");
@@ -222,7 +207,7 @@ fn an_address_that_cannot_be_used_is_an_error() {
 fn the_doctor_finds_stuck_runs() {
     let dir = folder(&[("main.harn", "shell(\"kill -9 $PPID\", {idempotent: true})\n"), ("a.harn", "")]);
     let path = dir.path();
-    submit(path, "stuck", "main.harn");
+    submit_as(path, "stuck", &["main.harn"]);
     assert_eq!(harn_in(path, &["worker", "--drain"]).code, 0);
     assert_eq!(harn_in(path, &["submit", "--at", "2020-01-01T00:00", "--run-id", "old", "a.harn"]).code, 0);
     let ran = harn_in(path, &["doctor", "--no-network"]);
@@ -236,10 +221,10 @@ fn workers_on_a_database_are_listed() {
     let Some(url) = crate::server::database() else { return };
     let dir = folder(&[("harn.toml", &format!("[store]\nurl = \"{url}\"\n")), ("main.harn", "println(1)\n")]);
     let path = dir.path();
-    submit(path, "r", "main.harn");
+    submit_as(path, "r", &["main.harn"]);
     let worker = Served::start(path, &["worker"]);
     worker.until_ready();
-    let known = until("it is listed", || workers(path).into_iter().find(|known| known["ended"] == 1));
+    let known = found("it is listed", || workers(path).into_iter().find(|known| known["ended"] == 1));
     assert_eq!(known["status"], "working", "{known}");
     assert_eq!(worker.sample("harn_store_runs{status=\"completed\"}"), Some(1.0));
     assert!(worker.sample("harn_store_size_bytes").unwrap() > 0.0);

@@ -10,28 +10,15 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::common::{command, folder, harn_in};
+use crate::common::background::{start, stop, submit, until};
+use crate::common::{folder, harn_in};
 use crate::server::{Server, name};
 
 /// Number of runs per case.
 const RUNS: usize = 200;
 
 fn worker(folder: &Path) -> Child {
-    command(&["worker", "--concurrency", "4", "--lease", "3s"])
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
-}
-
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let begin = Instant::now();
-    while !holds() {
-        assert!(begin.elapsed() < Duration::from_secs(400), "waited in vain until {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    start(folder, &["worker", "--concurrency", "4", "--lease", "3s"])
 }
 
 fn started(folder: &Path) -> usize {
@@ -58,8 +45,7 @@ fn outlast(url: &str, outage: impl FnOnce()) {
     let path = dir.path();
     let lines: String = (0..RUNS).map(|n| format!("{{\"args\": [\"{n}\"]}}\n")).collect();
     std::fs::write(path.join("jobs.jsonl"), lines).unwrap();
-    let ran = harn_in(path, &["submit", "--input-file", "jobs.jsonl", "main.harn"]);
-    assert_eq!(ran.code, 0, "{}", ran.shown());
+    submit(path, &["--input-file", "jobs.jsonl", "main.harn"]);
     let two = [worker(path), worker(path)];
     until("some runs have started", || started(path) >= 10);
     outage();
@@ -75,10 +61,7 @@ fn outlast(url: &str, outage: impl FnOnce()) {
         assert!(begin.elapsed() < Duration::from_secs(300), "{open:?}");
         std::thread::sleep(Duration::from_millis(300));
     }
-    for mut worker in two {
-        worker.kill().unwrap();
-        worker.wait().unwrap();
-    }
+    two.into_iter().for_each(stop);
     for n in 0..RUNS {
         let log = std::fs::read_to_string(path.join(format!("log-{n}.txt"))).unwrap();
         assert_eq!(log, "1\n", "run {n}");

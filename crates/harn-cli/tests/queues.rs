@@ -1,12 +1,13 @@
 //! Queues of runs: priorities, unique keys, limits across workers, recurring runs and bulk submission.
 
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::common::{Ran, command, folder, harn_in, shown_of};
+use crate::common::background::{silent, start, submit};
+use crate::common::{folder, harn_in, shown_of};
 
 fn json(folder: &Path, args: &[&str]) -> Value {
     let ran = harn_in(folder, &[args, &["--json"]].concat());
@@ -14,20 +15,8 @@ fn json(folder: &Path, args: &[&str]) -> Value {
     data["data"].clone()
 }
 
-fn submit(folder: &Path, args: &[&str]) -> Ran {
-    let ran = harn_in(folder, &[&["submit"], args].concat());
-    assert_eq!(ran.code, 0, "{args:?}: {}", ran.shown());
-    ran
-}
-
 fn worker(folder: &Path, args: &[&str]) -> Child {
-    command(&[&["worker", "--drain"], args].concat())
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
+    start(folder, &[&["worker", "--drain"], args].concat())
 }
 
 #[test]
@@ -228,18 +217,8 @@ fn a_recurring_run_runs_once_per_tick_over_workers() {
     let dir = folder(&[("main.harn", "append_file(\"${env(\"NAME\") ?? \"log\"}.txt\", \"tick\\n\")\n")]);
     let path = dir.path();
     submit(path, &["--run-id", "s", "--every", "1s", "main.harn"]);
-    let mut workers: Vec<Child> = (0..3)
-        .map(|n| {
-            command(&["worker"])
-                .current_dir(path)
-                .env("NAME", format!("w{n}"))
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap()
-        })
-        .collect();
+    let mut workers: Vec<Child> =
+        (0..3).map(|n| silent(path, &["worker"]).env("NAME", format!("w{n}")).spawn().unwrap()).collect();
     let ended = || {
         let runs = json(path, &["runs", "list", "--limit", "99"]);
         let runs = runs["runs"].as_array().cloned().unwrap_or_default();

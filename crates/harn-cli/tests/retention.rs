@@ -1,17 +1,12 @@
 //! The retention of runs, the runs in a list, and the number of attempts of a project's runs.
 
 use std::path::Path;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::common::background::{start, stop, submit_as, until};
 use crate::common::{Ran, command, finish, folder, harn_in, shown_of};
-
-fn submit(folder: &Path, id: &str, file: &str) {
-    let ran = harn_in(folder, &["submit", "--run-id", id, file]);
-    assert_eq!(ran.code, 0, "{}", ran.shown());
-}
 
 fn drain(folder: &Path) {
     let ran = harn_in(folder, &["worker", "--drain"]);
@@ -34,10 +29,10 @@ fn manifest(folder: &Path, text: &str) {
 fn runs_are_removed_after_the_time_of_the_manifest() {
     let dir = folder(&[("main.harn", "println(1)\n"), ("bad.harn", "throw \"no\"\n")]);
     let path = dir.path();
-    submit(path, "r", "main.harn");
-    submit(path, "bad", "bad.harn");
+    submit_as(path, "r", &["main.harn"]);
+    submit_as(path, "bad", &["bad.harn"]);
     drain(path);
-    submit(path, "later", "main.harn");
+    submit_as(path, "later", &["main.harn"]);
     let ran = harn_in(path, &["runs", "prune"]);
     assert!(ran.code == 1 && ran.err.contains("set `keep` in `[runs]` of harn.toml"), "{}", ran.shown());
     manifest(path, "[runs]\nkeep = \"30d\"\n");
@@ -48,16 +43,10 @@ fn runs_are_removed_after_the_time_of_the_manifest() {
     manifest(path, "[runs]\nkeep = \"0s\"\n");
     assert_eq!(harn_in(path, &["runs", "prune", "--status", "failed"]).out, "1 runs removed\n");
     assert_eq!(ids(path, &[]), ["later", "r"]);
-    // A worker removes them, too, and keeps runs that have not ended.
-    let mut worker =
-        command(&["worker"]).current_dir(path).stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let begun = Instant::now();
-    while ids(path, &[]) != [""; 0] {
-        assert!(begun.elapsed() < Duration::from_secs(120), "{:?}", ids(path, &[]));
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    worker.kill().unwrap();
-    worker.wait().unwrap();
+    // A worker removes them, too, and leaves what has not ended.
+    let worker = start(path, &["worker"]);
+    until("no run is left", || ids(path, &[]) == [""; 0]);
+    stop(worker);
 }
 
 #[test]
@@ -83,10 +72,10 @@ fn runs_are_found_by_what_is_known_of_them() {
     let dir = folder(&[("main.harn", "println(1)\n"), ("bad.harn", "throw \"no money\"\n")]);
     let path = dir.path();
     for (id, file) in [("a", "main.harn"), ("b", "bad.harn")] {
-        submit(path, id, file);
+        submit_as(path, id, &[file]);
     }
     drain(path);
-    submit(path, "c", "main.harn");
+    submit_as(path, "c", &["main.harn"]);
     for (filter, expected) in [
         ("program=main.harn", &["c", "a"][..]),
         ("status=failed", &["b"]),
@@ -102,19 +91,10 @@ fn runs_are_found_by_what_is_known_of_them() {
     assert!(refused.code == 2 && refused.err.contains("category, owner, note,"), "{}", refused.shown());
     // The process that executes a run.
     std::fs::write(path.join("wait.harn"), "while !file_exists(\"go\") { sleep(20ms) }\n").unwrap();
-    submit(path, "w", "wait.harn");
-    let mut worker = command(&["worker", "--drain"])
-        .current_dir(path)
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    submit_as(path, "w", &["wait.harn"]);
+    let mut worker = start(path, &["worker", "--drain"]);
     let owner = format!("owner={}@", worker.id());
-    let begun = Instant::now();
-    while ids(path, &["--filter", &owner]) != ["w"] {
-        assert!(begun.elapsed() < Duration::from_secs(120));
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until("the worker has the run", || ids(path, &["--filter", &owner]) == ["w"]);
     std::fs::write(path.join("go"), "").unwrap();
     assert!(worker.wait().unwrap().success());
 }
@@ -147,7 +127,7 @@ fn a_store_that_cannot_be_written_can_be_read() {
 
     let dir = folder(&[("main.harn", "println(1)\n")]);
     let path = dir.path();
-    submit(path, "r", "main.harn");
+    submit_as(path, "r", &["main.harn"]);
     drain(path);
     let state = path.join(".harn");
     let protect = |mode: u32, files: u32| {
@@ -191,7 +171,7 @@ fn the_manifest_says_how_often_runs_are_tried() {
         ("bad.harn", "throw \"no\"\n"),
     ]);
     let path = dir.path();
-    submit(path, "project", "bad.harn");
+    submit_as(path, "project", &["bad.harn"]);
     let own = harn_in(path, &["submit", "--run-id", "own", "--retries", "0", "bad.harn"]);
     assert_eq!(own.code, 0, "{}", own.shown());
     let begun = Instant::now();

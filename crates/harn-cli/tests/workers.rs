@@ -6,13 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::common::{Chance, Ran, command, folder, harn_in, shown_of};
-
-fn submit(folder: &Path, args: &[&str]) -> Ran {
-    let ran = harn_in(folder, &[&["submit"], args].concat());
-    assert_eq!(ran.code, 0, "{}", ran.shown());
-    ran
-}
+use crate::common::background::{drain, silent, submit, until};
+use crate::common::{Chance, command, folder, harn_in, shown_of};
 
 fn runs(folder: &Path) -> Vec<Value> {
     let ran = harn_in(folder, &["runs", "list", "--limit", "1000", "--json"]);
@@ -20,36 +15,13 @@ fn runs(folder: &Path) -> Vec<Value> {
     data["data"]["runs"].as_array().cloned().unwrap_or_default()
 }
 
-/// Waits until a condition is true. The checks must not take processor time from the processes that are waited for.
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let begin = Instant::now();
-    while begin.elapsed() < Duration::from_secs(300) {
-        let look = Instant::now();
-        if holds() {
-            return;
-        }
-        std::thread::sleep((look.elapsed() * 4).max(Duration::from_millis(10)));
-    }
-    panic!("waited in vain until {what}");
-}
-
 fn worker(folder: &Path) -> Child {
-    worker_with(folder, "1s")
+    worker_with(folder, "1s").spawn().unwrap()
 }
 
-/// Starts a worker with this lease time.
-fn worker_with(folder: &Path, lease: &str) -> Child {
-    worker_command(lease).current_dir(folder).spawn().unwrap()
-}
-
-fn worker_command(lease: &str) -> Command {
-    let mut worker = command(&["worker", "--concurrency", "2", "--lease", lease]);
-    worker.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    worker
-}
-
-fn drain(folder: &Path) -> Ran {
-    harn_in(folder, &["worker", "--drain"])
+/// A worker that holds runs for so long.
+fn worker_with(folder: &Path, lease: &str) -> Command {
+    silent(folder, &["worker", "--concurrency", "2", "--lease", lease])
 }
 
 #[test]
@@ -134,7 +106,7 @@ fn a_run_that_takes_longer_to_start_than_its_lease_is_started_once() {
     let dir = folder(&[("main.harn", &format!("{functions}println(f3(4))\n"))]);
     let path = dir.path();
     submit(path, &["--run-id", "r", "main.harn"]);
-    let two = [worker_with(path, "500ms"), worker_with(path, "500ms")];
+    let two = ["500ms", "500ms"].map(|lease| worker_with(path, lease).spawn().unwrap());
     until("the run has ended", || shown_of(path, "r")["status"] == "completed");
     for mut one in two {
         one.kill().unwrap();
@@ -243,7 +215,7 @@ fn stop(manifest: &str) {
     submit(path, &["--run-id", "r", "main.harn"]);
     let said = || std::fs::read_to_string(path.join("first.log")).unwrap();
     let log = std::fs::File::create(path.join("first.log")).unwrap();
-    let mut first = worker_command("1s").current_dir(path).stderr(log).spawn().unwrap();
+    let mut first = worker_with(path, "1s").stderr(log).spawn().unwrap();
     let pids = || std::fs::read_to_string(path.join("pids.txt")).unwrap();
     until("the run has begun", || pids().ends_with('\n'));
     let pid = pids().trim().to_owned();

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub(crate) mod background;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -164,15 +166,9 @@ fn slowness() -> f64 {
     }
 }
 
-/// Starts a program in a directory and discards its output.
+/// Starts a program of a directory, whose output nobody reads.
 pub(crate) fn begin(folder: &Path, program: &str, arguments: &[&str]) -> Child {
-    command(&[&["run", program, "--"], arguments].concat())
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("harn starts")
+    background::start(folder, &[&["run", program, "--"], arguments].concat())
 }
 
 /// Starts a program and kills it after `life`.
