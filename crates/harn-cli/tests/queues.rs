@@ -95,6 +95,8 @@ fn wrong_queues_priorities_and_lines_are_errors() {
     for args in [&["submit", "main.harn"][..], &["worker", "--drain"]] {
         let ran = harn_in(path, args);
         assert!(ran.code == 1 && ran.err.contains("unknown key `rat` in [queues.mail]"), "{}", ran.shown());
+        let advice = "; did you mean `rate`? known keys: concurrency, rate, group_concurrency, group_rate\n";
+        assert!(ran.err.contains(advice), "{}", ran.shown());
     }
 }
 

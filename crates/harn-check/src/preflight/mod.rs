@@ -41,6 +41,15 @@ pub struct Located {
     pub diagnostic: Diagnostic,
 }
 
+impl Located {
+    /// Returns the message, and the advice after it: for errors that are printed without their source.
+    #[must_use]
+    pub fn message_with_help(&self) -> String {
+        let Diagnostic { message, help, .. } = &self.diagnostic;
+        help.as_ref().map_or_else(|| message.clone(), |help| format!("{message}; {help}"))
+    }
+}
+
 /// Files for which a preflight found that neither they nor their imports have findings or render templates. The
 /// programs of one command share it, so that a common import is checked once.
 #[derive(Debug, Default)]

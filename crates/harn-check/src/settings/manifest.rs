@@ -413,10 +413,9 @@ impl<'a> Manifest<'a> {
                 }
             } else {
                 let names = || keys.iter().map(|key| key.name);
-                let help = match close(&plain, names()) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("known keys: {}", names().collect::<Vec<_>>().join(", ")),
-                };
+                let known = format!("known keys: {}", names().collect::<Vec<_>>().join(", "));
+                let near = close(&plain, names());
+                let help = near.map_or(known.clone(), |near| format!("did you mean `{near}`? {known}"));
                 let key = format!("unknown key `{written}` in [{table}]");
                 let found = if REFUSED.contains(&table) || table.starts_with("queues.") {
                     Diagnostic::error(format!("{key}: programs refuse it"))

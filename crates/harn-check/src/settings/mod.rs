@@ -167,7 +167,8 @@ impl Settings {
     /// The first error in these tables: runs must not be removed, retried or started in another way than intended.
     pub fn of_runs(system: &dyn System, dir: &Path) -> Result<(Runs, BTreeMap<String, Queue>), String> {
         let (settings, problems) = Self::find(system, dir);
-        let wrong = problems.iter().map(|located| &located.diagnostic).find(|found| {
+        let wrong = problems.iter().find(|located| {
+            let found = &located.diagnostic;
             found.severity == harn_syntax::Severity::Error
                 && (found.code == MANIFEST_SYNTAX
                     || ["[runs]", "`runs`", "[queues", "`queues"]
@@ -175,7 +176,7 @@ impl Settings {
                         .any(|table| found.message.contains(table)))
         });
         match wrong {
-            Some(found) => Err(format!("harn.toml: {}", found.message)),
+            Some(located) => Err(format!("harn.toml: {}", located.message_with_help())),
             None => Ok((settings.runs, settings.queues)),
         }
     }

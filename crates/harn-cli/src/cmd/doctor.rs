@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use harn_check::Settings;
+use harn_check::{Located, Settings};
 use harn_front::Through;
 use harn_packages::Lock;
 use harn_runtime::{check_provider, list_providers, llm_config_problems, llm_runtime_at, stale_models};
@@ -143,12 +143,12 @@ impl Doctor {
             return self.add(Status::Failed, "manifest", located.diagnostic.message);
         }
         let (_, problems) = Settings::find(&*self.system, root);
-        let mut told: Vec<String> = problems.into_iter().map(|located| located.diagnostic.message).collect();
+        let mut told: Vec<String> = problems.iter().map(Located::message_with_help).collect();
         let models = llm_config_problems(self.text().unwrap_or_default());
         told.extend(models.into_iter().map(|problem| problem.message));
         for table in harn_check::unknown_tables(self.text().unwrap_or_default()) {
             let text = format!("unknown table `[{table}]`: it has no effect");
-            if !told.contains(&text) {
+            if !told.iter().any(|known| known.starts_with(&text)) {
                 told.push(text);
             }
         }
