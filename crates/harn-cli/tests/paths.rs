@@ -179,3 +179,45 @@ fn what_lies_on_another_file_system_is_moved() {
     assert_eq!(ran.out, "Result.Ok(nil)\n", "{}", ran.shown());
     assert_eq!(std::fs::read_to_string(work.join("nodir/e.txt")).unwrap(), "inner");
 }
+
+/// Loops that compact their conversation with a template of the program's directory, started from another directory.
+const SUMMARIES: &str = r#"
+let options = {
+  provider: "mock", tool_format: "native", max_iterations: 6, auto_compact: true, compact_strategy: "llm",
+  compact_threshold: 60, compact_keep_last: 1, summarize_prompt: "sum.harn.prompt",
+  tools: [{name: "t", parameters: {n: "int"}, handler: { _a -> "x".repeat(400) }}],
+}
+let place = {execution: {cwd: "other"}}
+let node = {
+  mode: "agent", tools: options.tools, model_policy: {provider: "mock", tool_format: "native", max_iterations: 6},
+  auto_compact: {enabled: true, compact_strategy: "llm", token_threshold: 60, keep_last: 1, summarize_prompt: "sum.harn.prompt"},
+}
+let ways = {
+  loop: { -> agent_loop("go", nil, options) },
+  task: { -> await(spawn { agent_loop("go", nil, options) }) },
+  sub_agent: { -> sub_agent_run("go", {...options, ...place}) },
+  background: { -> wait_agent(sub_agent_run("go", {...options, ...place, background: true})) },
+  worker: { -> wait_agent(spawn_agent({task: "go", node: node, ...place})) },
+  workflow: { -> workflow_execute("go", workflow_graph({nodes: {a: node}})) },
+}
+for (name, way) in ways {
+  llm_mock_clear()
+  for n in 1 to 3 { llm_mock({tool_calls: [{name: "t", arguments: {n: n}}]}) }
+  llm_mock({match: "*", text: "a summary, or the end"})
+  way()
+  println("${name} ${llm_mock_calls().any({ c -> to_string(c.messages.last().content).contains("SUM UP") })}")
+}
+"#;
+
+#[test]
+fn templates_in_options_are_relative_to_the_program_wherever_a_loop_runs() {
+    let dir = folder(&[
+        ("prog/main.harn", SUMMARIES),
+        ("prog/sum.harn.prompt", "SUM UP {{ archived_count }}"),
+        ("other/x", ""),
+    ]);
+    let ran = crate::common::harn_in(dir.path(), &["run", "prog/main.harn"]);
+    let expected = "background true\nloop true\nsub_agent true\ntask true\nworker true\nworkflow true\n";
+    assert_eq!((ran.code, ran.out.as_str()), (0, expected), "{}", ran.shown());
+    assert!(!ran.err.contains("Failed to read"), "{}", ran.shown());
+}

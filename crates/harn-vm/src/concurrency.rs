@@ -137,6 +137,9 @@ impl Cx {
             self.span_of_task(&task, SpanKind::Spawn, || task.task_name());
         }
         let fiber = Fiber::new(&vm, &task, callee, args);
+        // A task that begins in a builtin resolves relative paths as the code does that started it.
+        fiber.cx.0.caller.set(self.0.caller.get());
+        fiber.cx.0.call.set(self.0.call.get());
         let running = task.clone();
         let limits = task.deadline_count();
         crate::scheduler::spawn(async move {
