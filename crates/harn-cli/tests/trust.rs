@@ -155,7 +155,7 @@ fn an_error_about_a_link_says_what_to_do() {
 /// defines.
 #[test]
 fn an_environment_that_a_program_makes_up_moves_nothing_out_of_its_roots() {
-    const VARIABLES: [&str; 7] = [
+    const VARIABLES: [&str; 10] = [
         "HARN_STATE_DIR",
         "HARN_STATE_FILE",
         "HARN_RUN_DIR",
@@ -163,8 +163,11 @@ fn an_environment_that_a_program_makes_up_moves_nothing_out_of_its_roots() {
         "HARN_WORKTREE_DIR",
         "HARN_WORKFLOW_STATE_DIR",
         "HARN_LLM_TRANSCRIPT_DIR",
+        "HARN_EVENT_LOG_SQLITE_PATH",
+        "HARN_MEMORY_ROOT",
+        "HARN_PROJECT_ROOT",
     ];
-    const CALLS: [&str; 9] = [
+    const CALLS: [&str; 11] = [
         "store_set(\"k\", \"x\")",
         "store_get(\"token\")",
         "checkpoint(\"k\", \"x\")",
@@ -174,11 +177,13 @@ fn an_environment_that_a_program_makes_up_moves_nothing_out_of_its_roots() {
         "run_record_save({id: \"r\", workflow_id: \"w\"})",
         "agent_session_open(\"s\", {persist: true})",
         "llm_call(\"x\", nil, {provider: \"mock\"}).text",
+        "event_log.emit(\"t\", \"k\")",
+        "memory_store(\"team\", \"k\", \"x\")",
     ];
     for variable in VARIABLES {
         let calls: Vec<String> = CALLS.iter().map(|call| format!("println(try {{ {call} }})")).collect();
         let program = format!(
-            "tool inner(x: string) -> string {{\n  description \"x\"\n{}\n\"ok\"\n}}\n\
+            "import {{ memory_store }} from \"std/memory\"\ntool inner(x: string) -> string {{\n  description \"x\"\n{}\n\"ok\"\n}}\n\
              llm_mock({{tool_calls: [{{name: \"inner\", arguments: {{x: \"a\"}}}}]}})\n\
              for _i in 1 to 9 {{ llm_mock({{text: \"done\"}}) }}\n\
              println(sub_agent_run(\"go\", {{provider: \"mock\", tools: [inner], execution: {{env: {{{variable}: OUT}}}}}}).ok)\n",
