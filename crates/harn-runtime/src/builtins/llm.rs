@@ -189,8 +189,7 @@ builtins! {
         channel.into_value()
     }
 
-    /// Returns a caller: a closure that takes `{prompt, system, options}` and returns the result of
-    /// `llm_call`.
+    /// Returns a caller: a closure that takes `{prompt, system, options}` and returns the result of `llm_call`.
     ///
     /// `options.handlers` is a list of closures `(call, next) -> result` around the call, outermost first;
     /// the other options are the defaults of each call.
@@ -379,12 +378,26 @@ fn dict(value: &Value) -> Dict {
 
 /// Rejects a call without a prompt.
 fn check_call(call: &Value) -> Result<()> {
-    if call.to_dict().is_none() {
+    let Some(parts) = call.to_dict() else {
         let text = format!(
             "caller: the call must be a dict {{prompt, system?, options?}}, got {}",
             call.type_name()
         );
         return Err(thrown(text));
+    };
+    // Nothing reads other keys: a budget or a policy there would protect nothing.
+    let known = ["prompt", "system", "options"];
+    let unknown = parts.iter().map(|(key, _)| key.to_string());
+    if let Some(key) = unknown.into_iter().find(|key| !known.contains(&key.as_str()) && !key.starts_with('_'))
+    {
+        let advice = match harn_llm::options::nearest(&key, known.into_iter()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if harn_llm::options::call_options().any(|(name, _)| name == key) => {
+                format!("write `options: {{{key}: ...}}`")
+            }
+            None => format!("expected {}", known.join(", ")),
+        };
+        return Err(thrown(format!("caller: unknown key `{key}` in the call; {advice}")));
     }
     let options = entry(call, "options");
     let asks = [entry(call, "prompt"), entry(&options, "messages"), entry(&options, "transcript")];
