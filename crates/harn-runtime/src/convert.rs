@@ -11,38 +11,61 @@ use harn_vm::{Cx, Error, ErrorKind, Result, check_nesting};
 /// Converts a script value. Ends the builtin with an error when the value is nested too deeply or too large for the
 /// memory limit.
 pub(crate) fn to_json(value: &Value) -> Json {
-    to_json_at(value, 0)
+    to_json_at(value, 0, Lacking::Opaque)
 }
 
-fn to_json_at(value: &Value, depth: usize) -> Json {
+/// Converts a result of a tool, or other data of a program, for models and events: at any depth, sets become lists, and other
+/// values that JSON lacks (enums, durations, ranges, bytes, ...) their printed form.
+pub(crate) fn to_plain_json(value: &Value) -> Json {
+    to_json_at(value, 0, Lacking::Plain)
+}
+
+/// The form of values that JSON lacks.
+#[derive(Clone, Copy)]
+enum Lacking {
+    /// An opaque value that has its type.
+    Opaque,
+    /// A list for a set, else the printed form.
+    Plain,
+}
+
+fn to_json_at(value: &Value, depth: usize, lacking: Lacking) -> Json {
     check_nesting(depth);
     steps::step();
     let depth = depth + 1;
-    let opaque = || Json::opaque(value.type_name(), &value.to_string());
+    let other = || match lacking {
+        Lacking::Opaque => Json::opaque(value.type_name(), &value.to_string()),
+        Lacking::Plain => value.to_string().into(),
+    };
     match value.view() {
         View::Nil => Json::Null,
         View::Bool(b) => b.into(),
         View::Int(i) => i.into(),
-        View::Float(f) => serde_json::Number::from_f64(f).map_or_else(opaque, Json::Number),
+        View::Float(f) => serde_json::Number::from_f64(f).map_or_else(other, Json::Number),
         View::Str(text) => {
             // The string itself, and the message or event that will contain it.
             steps::room(text.len().saturating_mul(2));
             steps::bytes(text.len());
             text.as_str().into()
         }
-        View::List(items) => items.iter().map(|item| to_json_at(item, depth)).collect(),
-        View::Dict(dict) => Json::Object(object(dict, depth)),
+        View::List(items) => items.iter().map(|item| to_json_at(item, depth, lacking)).collect(),
+        View::Set(set) if matches!(lacking, Lacking::Plain) => {
+            set.iter().map(|item| to_json_at(item, depth, lacking)).collect()
+        }
+        View::Dict(dict) => Json::Object(object(dict, depth, lacking)),
         View::Struct(instance) => {
             let fields = instance.fields().into_iter();
-            Json::Object(fields.map(|(key, value)| (key.to_string(), to_json_at(value, depth))).collect())
+            Json::Object(
+                fields.map(|(key, value)| (key.to_string(), to_json_at(value, depth, lacking))).collect(),
+            )
         }
-        _ => opaque(),
+        _ => other(),
     }
 }
 
-/// Preserves insertion order, because schemas and parameters are sent in this order.
-fn object(dict: &Dict, depth: usize) -> Map<String, Json> {
-    dict.written().map(|(key, value)| (key.to_string(), to_json_at(value, depth))).collect()
+/// In the order in which it was written: schemas and parameters go out in it.
+fn object(dict: &Dict, depth: usize, lacking: Lacking) -> Map<String, Json> {
+    dict.written().map(|(key, value)| (key.to_string(), to_json_at(value, depth, lacking))).collect()
 }
 
 /// Converts back; opaque values become nil.

@@ -15,7 +15,7 @@ use harn_vm::builtin::{Rest, Text};
 use harn_vm::closure::{Closure, Partial, is_callable};
 use harn_vm::{Cx, Error, Result, builtins};
 
-use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json};
+use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json, to_plain_json};
 use crate::driver::declared_parameters;
 use crate::llm_embedder::prompts_of;
 use crate::session::Sessions;
@@ -528,32 +528,17 @@ pub(crate) fn result_text(value: &Value) -> String {
     {
         let mut shown = (*dict).clone();
         shown.remove("transcript");
-        return plain_json(to_json(&Value::from(shown))).to_string();
+        return to_plain_json(&shown.into()).to_string();
     }
-    let items: Option<Json> = value.as_set().map(|set| set.iter().map(to_json).collect());
-    match plain_json(items.unwrap_or_else(|| to_json(value))) {
+    match to_plain_json(value) {
         Json::Null => value.to_string(),
         Json::String(text) => text,
         json => json.to_string(),
     }
 }
 
-/// Replaces values that JSON cannot represent, such as enums and durations, by their printed form.
-fn plain_json(json: Json) -> Json {
-    match json {
-        Json::Array(items) => items.into_iter().map(plain_json).collect(),
-        Json::Object(map) => {
-            Json::Object(map.into_iter().map(|(key, value)| (key, plain_json(value))).collect())
-        }
-        other => match other.as_opaque() {
-            Some(_) => other.printed().into(),
-            None => other,
-        },
-    }
-}
-
-/// Returns the result of a handler in the form that the model receives: a string is unchanged, any other value becomes
-/// JSON; blocks of images and documents are returned separately.
+/// Returns the result of a handler as the model receives it: a string as it is, any other value as JSON, blocks of
+/// images and documents by themselves.
 pub(crate) fn model_result(value: &Value) -> (String, Vec<Json>) {
     if value.as_str().is_none() {
         let json = to_json(value);

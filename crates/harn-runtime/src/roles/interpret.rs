@@ -14,7 +14,7 @@ use harn_vm::{Error, Result};
 use tokio::sync::mpsc::unbounded_channel;
 
 use crate::builtins::{failed, program_record};
-use crate::convert::{entry, from_json, thrown, to_json};
+use crate::convert::{entry, from_json, thrown, to_json, to_plain_json};
 use crate::driver::{report_bug, run_loop};
 use crate::live;
 use crate::llm_embedder::{calling_aside, runtime as llm_of};
@@ -62,7 +62,7 @@ async fn scripted(at: &At, turn: &Rc<Turn>, script: &Script) -> Result<()> {
         let call = tool(at, turn, Some(name))?;
         match at.cx.call(&call, [from_json(args), Value::str(&id)]).await {
             Ok(result) => {
-                let text = harn_value::json::stringify_data(&to_json(&result));
+                let text = harn_value::json::stringify_data(&to_plain_json(&result));
                 turn.emit(at, event::text(&text)).await?;
             }
             Err(error) if error.is_catchable() && !interrupted(at, turn) => report_bug(at.cx.vm(), &error),
@@ -91,7 +91,7 @@ async fn own(at: &At, turn: &Rc<Turn>, program: &ChatProgram) -> Result<()> {
         .iter(&made)
         .map_err(|_| thrown(format!("interpreter: expected a stream of events, got {}", made.type_name())))?;
     while let Some(event) = events.next(&at.cx).await? {
-        let event = to_json(&event);
+        let event = to_plain_json(&event);
         let Some(kind) = event["type"].as_str().map(str::to_owned) else {
             return Err(thrown("interpreter: an event must be a dict with a string `type`"));
         };

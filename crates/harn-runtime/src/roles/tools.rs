@@ -7,7 +7,7 @@ use harn_value::{Data as Json, json};
 use harn_value::{Dict, Value};
 use harn_vm::{Error, Result};
 
-use crate::convert::{entry, from_json, thrown, to_json, told};
+use crate::convert::{entry, from_json, thrown, to_json, to_plain_json, told};
 use crate::roles::ask::{Question, ask, must_ask};
 use crate::roles::closures::At;
 use crate::roles::invoke::invoke;
@@ -39,7 +39,7 @@ pub(crate) async fn call(
     let outcome = perform(at, turn, name, &args, &id).await;
     let over = turn.run.cancelled.get() || at.cx.task().interrupted_since(deadlines);
     let shown = match &outcome {
-        Ok(value) => to_json(value),
+        Ok(value) => to_plain_json(value),
         Err(error) if !error.is_catchable() || over => return outcome,
         Err(error) => failure(error),
     };
@@ -52,7 +52,7 @@ pub(crate) async fn call(
 
 /// Returns the displayed result of an error.
 fn failure(error: &Error) -> Json {
-    let caught = to_json(&error.caught());
+    let caught = to_plain_json(&error.caught());
     if caught["error"] == "approval_rejected" { caught } else { json!({"error": told(error)}) }
 }
 
@@ -241,7 +241,7 @@ pub(crate) async fn progress(
 /// # Errors
 /// An error of sending events.
 pub(crate) async fn emit(at: &At, turn: &Rc<Turn>, kind: &str, data: &Value) -> Result<()> {
-    let data = to_json(data);
+    let data = to_plain_json(data);
     let event = match kind {
         "data-file-registered" => event::with_data(kind, data),
         _ => json!({"type": "custom", "event_type": kind, "data": data}),
