@@ -49,6 +49,35 @@ pub(crate) fn parse_call(text: &str, start: usize, name: &str) -> Result<ParsedC
     Ok(ParsedCall { name: name.to_string(), arguments, end: p.at })
 }
 
+/// The line of a ReAct call that names its tool, and the line with its arguments: the form that a template's section `tools`
+/// asks models for that read tools as text.
+pub(crate) const ACTION: &str = "Action:";
+const ACTION_INPUT: &str = "Action Input:";
+
+/// Reads a ReAct call; `line` is the start of its first line. `None` without a line `Action Input:` after it.
+pub(crate) fn action_at(text: &str, line: usize) -> Option<(&str, usize)> {
+    let rest = text[line..].strip_prefix(ACTION)?;
+    let (name, after) = rest.split_once('\n')?;
+    let input = after.trim_start().strip_prefix(ACTION_INPUT)?;
+    Some((name.trim(), text.len() - input.len()))
+}
+
+/// Reads the arguments of a ReAct call of `name`, which begin at `text[start]`.
+///
+/// # Errors
+/// The diagnostic that the model is given.
+pub(crate) fn parse_action_input(text: &str, start: usize, name: &str) -> Result<ParsedCall, String> {
+    let problem = |cause: String| format!("TOOL CALL PARSE ERROR: `{ACTION} {name}` — {cause}");
+    let mut p = Parser { text, at: start, depth: 0 };
+    p.at += p.rest().len() - p.rest().trim_start().len();
+    if p.peek() != Some('{') {
+        let found = p.describe_next();
+        return Err(problem(format!("expected a JSON object after `{ACTION_INPUT}`, found {found}")));
+    }
+    let arguments = p.object().map_err(problem)?;
+    Ok(ParsedCall { name: name.to_string(), arguments, end: p.at })
+}
+
 struct Parser<'a> {
     text: &'a str,
     at: usize,

@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use harn_value::Data as Value;
 
+use super::grammar::ACTION;
 use super::quoted::{Quote, quote_at, whole_fence};
-use super::scan::{Found, MAX_ERRORS, bare_calls, known_name_at, line_calls};
+use super::scan::{Found, MAX_ERRORS, bare_calls, begins_call, known_name_at, line_calls};
 use super::visible::sanitize;
 use crate::json::clip;
 use crate::message::ToolCall;
@@ -352,8 +353,8 @@ impl Reader<'_> {
         if self.text[at..].starts_with(['`', '~']) {
             self.loose(at..at + quote.len);
         }
-        let holds_call = has_opening_tag(quote.body)
-            || quote.body.lines().any(|line| known_name_at(line.trim_start(), self.tools).is_some());
+        let holds_call =
+            has_opening_tag(quote.body) || quote.body.lines().any(|line| begins_call(line, self.tools));
         if holds_call {
             self.out.violations.push(format!("Calls inside {} are quoted text and were not run", quote.kind));
         }
@@ -372,11 +373,16 @@ impl Reader<'_> {
             let preview = quote(clip(text.trim(), 120));
             self.out.violations.push(format!("Stray text outside response tags: {preview}"));
         } else {
-            let names: Vec<&str> = found.calls.iter().map(|c| c.name.as_str()).collect();
-            self.out.violations.push(format!(
-                "Calls outside <tool_call> blocks: {}; wrap each call in <tool_call>",
-                names.join(", ")
-            ));
+            // The form of ReAct is a form that prompts ask for, not a departure.
+            let is_bare = |span: &Range<usize>| !text[span.clone()].starts_with(ACTION);
+            let bare = found.calls.iter().zip(&found.spans).filter(|(_, span)| is_bare(span));
+            let names: Vec<&str> = bare.map(|(call, _)| call.name.as_str()).collect();
+            if !names.is_empty() {
+                self.out.violations.push(format!(
+                    "Calls outside <tool_call> blocks: {}; wrap each call in <tool_call>",
+                    names.join(", ")
+                ));
+            }
             for (call, span) in found.calls.into_iter().zip(found.spans) {
                 self.loose(from..at + span.start);
                 from = at + span.end;
@@ -519,9 +525,17 @@ mod tests {
 
     #[test]
     fn hostile_text_is_read_in_linear_time() {
-        for piece in
-            ["<tool_call>", "read({ a: <<E\n", "line without any call\n", "<think></think>", "<b", "<a>", "`"]
-        {
+        for piece in [
+            "<tool_call>",
+            "read({ a: <<E\n",
+            "line without any call\n",
+            "Action: read\n",
+            "Action: read\nAction Input: {\n",
+            "<think></think>",
+            "<b",
+            "<a>",
+            "`",
+        ] {
             let reply = read(&piece.repeat(40_000));
             assert!(reply.violations.len() <= MAX_VIOLATIONS);
         }
@@ -559,6 +573,21 @@ mod tests {
             "a reply that is one fence is the call itself"
         );
         assert_eq!(read("<tool_call>\n```\nread({})\n```\n</tool_call>").calls().len(), 1);
+    }
+
+    #[test]
+    fn calls_in_the_form_of_react_run_without_a_complaint() {
+        let text = "Thought: I read it.\nAction: read\nAction Input: {\"a\": 1}\n";
+        let reply = read(text);
+        assert_eq!(
+            reply.calls(),
+            [ToolCall { id: "tc_0".into(), name: "read".into(), arguments: json!({"a": 1}) }]
+        );
+        assert_eq!((&reply.violations, &reply.errors), (&vec![], &vec![]));
+        assert_eq!(reply.visible(text), "Thought: I read it.");
+        let quoted = read("It says:\n```\nAction: read\nAction Input: {}\n```\n");
+        assert!(quoted.calls().is_empty());
+        assert!(quoted.violations.iter().any(|v| v.contains("quoted text and were not run")));
     }
 
     #[test]

@@ -4,9 +4,12 @@ use std::ops::Range;
 
 use harn_value::Data as Value;
 
-use super::grammar::{ParsedCall, is_name_char, is_name_start, parse_call};
-use crate::json::str_at;
+use super::grammar::{
+    ACTION, ParsedCall, action_at, is_name_char, is_name_start, parse_action_input, parse_call,
+};
+use crate::json::{clip, str_at};
 use crate::message::parse_arguments;
+use harn_prompt::untrusted::quote;
 
 const LABELS: [&str; 10] = [
     "tool_code:",
@@ -42,9 +45,16 @@ pub(super) fn is_known(name: &str, tools: &[String]) -> bool {
     RUNTIME_TOOLS.contains(&name) || tools.iter().any(|t| t == name)
 }
 
-/// Returns the name of a known tool at the start of `text`, if a parenthesis directly follows it.
+/// Returns whether a line begins a call of a known tool.
+pub(super) fn begins_call(line: &str, tools: &[String]) -> bool {
+    let line = line.trim_start();
+    let action = line.strip_prefix(ACTION).is_some_and(|name| is_known(name.trim(), tools));
+    action || known_name_at(line, tools).is_some()
+}
+
+/// The name of a known tool at the beginning of `text`, directly followed by a parenthesis.
 pub(super) fn known_name_at<'a>(text: &'a str, tools: &[String]) -> Option<&'a str> {
-    let end = crate::json::clip(text, MAX_NAME).find('(')?;
+    let end = clip(text, MAX_NAME).find('(')?;
     let name = &text[..end];
     is_known(name, tools).then_some(name)
 }
@@ -114,6 +124,15 @@ enum LineCall {
 fn line_call(text: &str, line: usize, tools: &[String]) -> LineCall {
     let skip = |at: usize| at + text[at..].len() - text[at..].trim_start_matches([' ', '\t']).len();
     let start = skip(line);
+    if let Some((name, input)) = action_at(text, start) {
+        if !is_known(name, tools) {
+            return LineCall::Error(unknown_tool(&quote(clip(name, 80)), tools));
+        }
+        return match parse_action_input(text, input, name) {
+            Ok(call) => LineCall::Call(call, start),
+            Err(error) => LineCall::Error(error),
+        };
+    }
     let mut at = start;
     if text[at..].starts_with('<') {
         at = skip(at + 1);
@@ -177,6 +196,9 @@ fn may_begin_json(rest: &str) -> bool {
 fn may_begin_call(rest: &str, tools: &[String]) -> bool {
     let blanks = [' ', '\t'];
     let rest = rest.trim_start_matches(blanks);
+    if !rest.is_empty() && (ACTION.starts_with(rest) || rest.starts_with(ACTION)) {
+        return true;
+    }
     let rest = rest.strip_prefix('<').unwrap_or(rest).trim_start_matches(blanks);
     let mut labels = LABELS.into_iter().chain(["bash:"]);
     if let Some(label) = labels.clone().find(|label| rest.starts_with(label)) {
@@ -277,5 +299,56 @@ mod tests {
         assert_eq!(bare_calls(text, &tools()).calls[0].arguments, json!({"a": 1}));
         let one = r#"{"id": "nope", "function": {"name": "read", "arguments": {}}}"#;
         assert!(bare_calls(one, &tools()).calls.is_empty());
+    }
+
+    #[test]
+    fn calls_in_the_form_of_react_are_accepted() {
+        let call = |text: &str| {
+            let found = bare_calls(text, &tools());
+            assert_eq!(found.errors, [""; 0], "{text}");
+            (found.calls.into_iter().map(|call| (call.name, call.arguments)).collect::<Vec<_>>(), found.spans)
+        };
+        let text = "Thought: I need it.\n Action: read\nAction Input: {\"a\": [1, {\"b\": \"}\"}]}\nObservation: none";
+        let (calls, spans) = call(text);
+        assert_eq!(calls, [("read".to_string(), json!({"a": [1, {"b": "}"}]}))]);
+        assert_eq!(&text[spans[0].clone()], "Action: read\nAction Input: {\"a\": [1, {\"b\": \"}\"}]}");
+        let two = "Action: mcp.list\r\nAction Input:\r\n{}\r\nAction: read \nAction Input: {a: 1}";
+        assert_eq!(call(two).0, [("mcp.list".to_string(), json!({})), ("read".to_string(), json!({"a": 1}))]);
+        for none in [
+            "Action: read",
+            "Action: read\nand then",
+            "say Action: read\nAction Input: {}",
+            "Action Input: {}",
+        ] {
+            assert_eq!(call(none).0, [], "{none}");
+        }
+    }
+
+    #[test]
+    fn wrong_calls_in_the_form_of_react_are_errors() {
+        assert_eq!(
+            names("Action: write\nAction Input: {}"),
+            (vec![], vec!["Unknown tool 'write'. Available tools: [mcp.list, read]".to_string()])
+        );
+        for (input, why) in
+            [("x.txt", "found `x`"), ("", "found the end"), ("{\"a\": ", ""), ("[1]", "found `[`")]
+        {
+            let (calls, errors) = names(&format!("Action: read\nAction Input: {input}"));
+            assert_eq!(calls, [""; 0], "{input}");
+            assert!(
+                errors[0].starts_with("TOOL CALL PARSE ERROR: `Action: read` — ") && errors[0].contains(why),
+                "{errors:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_may_become_a_call_is_found_while_it_arrives() {
+        for text in ["A", "Action", "Action:", "Action: read", "x\n  Action: re", "re", "read("] {
+            assert!(may_be_call(text, &tools()) < text.len(), "{text}");
+        }
+        for text in ["An action", "Actions: none\n", "x Action: read"] {
+            assert_eq!(may_be_call(text, &tools()), text.len(), "{text}");
+        }
     }
 }
