@@ -64,7 +64,7 @@ pub use mock::Mock;
 pub use options::CallOptions;
 pub use request::{Request, Route};
 pub use response::Response;
-pub use runtime::{Call, LlmRuntime, Prepared};
+pub use runtime::{Call, LlmRuntime, Prepared, RequestObserver};
 pub use secret::Secret;
 pub use tools::{ToolDef, ToolSet};
 

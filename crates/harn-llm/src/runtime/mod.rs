@@ -46,7 +46,7 @@ pub use attempts::AttemptsTotal;
 pub use calls::{Finished, category_of, safe_json};
 pub use completion::Completion;
 pub use live::Live;
-pub use prepared::Prepared;
+pub use prepared::{Prepared, RequestObserver};
 pub use stream::StreamItem;
 
 /// The arguments of a call, as programs pass them.
@@ -66,6 +66,8 @@ pub struct Call {
     pub instruction: Option<String>,
     /// Whether the runtime itself set `output_format`. Then the route need not support it.
     pub format_is_derived: bool,
+    /// Receives each request of the call.
+    pub observer: Option<RequestObserver>,
 }
 
 impl Call {

@@ -207,6 +207,7 @@ impl LlmRuntime {
             matched: None,
             answer,
             unreminded,
+            observer: call.observer.clone(),
             shown: None,
             live: false,
             lost: Rc::default(),

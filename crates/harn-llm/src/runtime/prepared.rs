@@ -13,7 +13,24 @@ use crate::request::Request;
 use crate::response::Offered;
 use crate::tool_vault::SearchPlan;
 
-/// A call that is ready for its attempts.
+/// Receives each request of a call just before it is answered or sent, retries and fallbacks included.
+#[derive(Clone)]
+pub struct RequestObserver(pub(super) Rc<dyn Fn(&Prepared)>);
+
+impl RequestObserver {
+    /// Makes an observer of a function.
+    pub fn new(observe: impl Fn(&Prepared) + 'static) -> RequestObserver {
+        RequestObserver(Rc::new(observe))
+    }
+}
+
+impl std::fmt::Debug for RequestObserver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RequestObserver")
+    }
+}
+
+/// A call ready for its attempts.
 #[derive(Debug, Clone)]
 pub struct Prepared {
     /// The request.
@@ -39,7 +56,9 @@ pub struct Prepared {
     pub(super) matched: Option<Conversation>,
     /// The messages without attached reminders, if there were any, and the number of messages with them.
     pub(super) unreminded: Option<(Conversation, usize)>,
-    /// Set once a listener has received text that cannot be retracted. A retry would repeat it.
+    /// Receives the request just before it is answered or sent.
+    pub(super) observer: Option<RequestObserver>,
+    /// Set once a listener has seen text that it cannot be asked to forget: another attempt would repeat it.
     pub(super) shown: Option<Rc<Cell<bool>>>,
     /// Whether cleaned user-facing text is shown as it arrives: see [`crate::LlmRuntime::call_live`].
     pub(super) live: bool,

@@ -6,7 +6,7 @@ use harn_agent::harness::ChatProgram;
 use harn_agent::roles::event::{self, Usage, finish_reason};
 use harn_agent::roles::script::Script;
 use harn_agent::tool::OF_RUNTIME;
-use harn_llm::{Call, LlmRuntime};
+use harn_llm::{Call, LlmRuntime, RequestObserver};
 use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Foreign, Value};
 use harn_vm::closure::is_callable;
@@ -221,15 +221,11 @@ pub(crate) async fn model_call(at: &At, turn: &Rc<Turn>, given: &Value) -> Resul
         _ => false,
     };
     fragments.retain(kept);
-    let texts: Vec<&str> = fragments.iter().filter_map(|f| f["body"].as_str()).collect();
-    turn.run.trace.add_program(json!({
-        "stage": "model_call", "agent": turn.bound().spec.name, "provider": options.get("provider"),
-        "model": options.get("model"), "tool_format": options.get("tool_format"), "system": texts.join("\n\n"),
-    }));
     options.insert("_system_fragments".to_owned(), fragments.into());
     let llm = llm(at, turn);
     turn.emit(at, event::step_start()).await?;
-    let call = Call { options: Rc::new(Json::Object(options.clone())), ..Call::default() };
+    let observer = Some(trace_requests(turn, options.get("tool_format").cloned()));
+    let call = Call { options: Rc::new(Json::Object(options)), observer, ..Call::default() };
     let (give, take) = unbounded_channel();
     let work = {
         let (call, llm) = (call.clone(), llm.clone());
@@ -261,6 +257,19 @@ pub(crate) async fn model_call(at: &At, turn: &Rc<Turn>, given: &Value) -> Resul
     let stop = result["stop_reason"].as_str().unwrap_or_default();
     *turn.reason.borrow_mut() = finish_reason(stop).to_owned();
     Ok(from_json(&result))
+}
+
+/// Adds each request of a model call to the trace of its run, with the system text that is sent.
+fn trace_requests(turn: &Rc<Turn>, tool_format: Option<Json>) -> RequestObserver {
+    let turn = turn.clone();
+    RequestObserver::new(move |prepared| {
+        let request = &prepared.request;
+        turn.run.trace.add_program(json!({
+            "stage": "model_call", "agent": turn.bound().spec.name, "provider": request.route.provider,
+            "model": request.route.model, "tool_format": tool_format,
+            "system": request.system.as_deref().unwrap_or_default(),
+        }));
+    })
 }
 
 fn llm(at: &At, turn: &Turn) -> Rc<LlmRuntime> {

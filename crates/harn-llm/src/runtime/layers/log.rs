@@ -10,7 +10,7 @@ use crate::mock::{Asked, recorded_line};
 use crate::response::Response;
 use crate::runtime::{LlmRuntime, Prepared};
 
-/// Numbers an attempt, passes it to the watcher, and writes its outcome to log and trace.
+/// Numbers an attempt, shows it to the watcher and its observer, and writes how it went to log and trace.
 pub(super) struct Logged<'r, P> {
     pub(super) runtime: &'r LlmRuntime,
     pub(super) inner: P,
@@ -21,6 +21,9 @@ impl<P: Provider> Provider for Logged<'_, P> {
         let runtime = self.runtime;
         if let Some(watcher) = &mut *runtime.watcher.borrow_mut() {
             watcher(prepared);
+        }
+        if let Some(observer) = &prepared.observer {
+            (observer.0)(prepared);
         }
         runtime.calls_made.set(runtime.calls_made.get() + 1);
         let call_id = format!("call_{}", runtime.calls_made.get());
