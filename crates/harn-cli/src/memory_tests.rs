@@ -49,9 +49,9 @@ const KINDS: [&str; 12] = [
 /// Bytes of lazily created tables and of buffers that grow by doubling.
 const TOLERANCE: isize = 64 << 10;
 
-/// Maximum growth per round in bytes: counters and call records of a few hundred bytes each. A leaked worker would be
-/// 35 KiB, a leaked conversation more.
-const PER_ROUND: isize = 8 << 10;
+/// Bytes that a round may add: counters, and events of `agent_trace`, of which the last 4,096 are kept, as text of about 150 bytes.
+/// A worker that stayed in memory would be 35 KiB, a conversation more.
+const PER_ROUND: isize = 3 << 10;
 
 /// Records the memory in use at each printed line.
 struct Scale {

@@ -7,11 +7,14 @@ use harn_value::{Data as Json, json};
 /// Maximum number of stored events, so that a program that runs agents for days does not grow with each turn.
 const KEPT: usize = 4096;
 
-/// The last events, and the totals of all events.
+/// An event as JSON text, which takes a fourth of the memory of the value.
+type Line = Box<str>;
+
+/// The last events, and what all of them add up to.
 #[derive(Default)]
 pub(crate) struct Trace {
-    events: VecDeque<Json>,
-    /// The number of events by type.
+    events: VecDeque<Line>,
+    /// Events by type.
     counts: BTreeMap<String, i64>,
     /// Sums of fields by `type.field`.
     sums: BTreeMap<String, i64>,
@@ -49,12 +52,12 @@ impl Trace {
         if self.events.len() == KEPT {
             self.events.pop_front();
         }
-        self.events.push_back(event);
+        self.events.push_back(event.to_string().into());
     }
 
-    /// Returns the last events, oldest first.
-    pub(crate) fn events(&self) -> impl Iterator<Item = &Json> {
-        self.events.iter()
+    /// The last events, oldest first.
+    pub(crate) fn events(&self) -> impl Iterator<Item = Json> {
+        self.events.iter().filter_map(|line| serde_json::from_str(line).ok())
     }
 
     /// Returns the totals for `agent_trace_summary`, with the fields of a loop's `trace`. They include all events.

@@ -229,7 +229,7 @@ builtins! {
     /// println(agent_trace()[0].type) // -> llm_call
     /// ```
     State fn agent_trace(cx) -> "list<dict>" {
-        cx.state::<LlmState>().trace.borrow().events().map(from_json).collect::<Vec<Value>>()
+        cx.state::<LlmState>().trace.borrow().events().map(|event| from_json(&event)).collect::<Vec<Value>>()
     }
 
     /// Returns the totals of the program's trace events: calls, tokens, tools, retries.
