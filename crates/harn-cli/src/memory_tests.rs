@@ -112,3 +112,22 @@ fn random_work_leaves_no_memory_behind() {
         assert!(growth <= 20 * PER_ROUND, "seed {seed}, {kinds:?}: 20 rounds added {growth} bytes: {seen:?}");
     }
 }
+
+/// Events that a daemon takes in the test below. It removes older history after at most 2,048.
+const EVENTS: usize = 5_500;
+
+#[test]
+fn a_daemon_that_takes_many_events_stays_flat() {
+    program_thread();
+    let seen = run(&format!(
+        "let d = daemon_spawn({{task: \"Watch.\", provider: \"mock\", persist_path: \"/d\", max_iterations: 100000, \
+         compact_threshold: 2000, compact_strategy: \"truncate\"}})\n\
+         for n in 1 to {EVENTS} {{\n  daemon_trigger(d, \"event ${{n}}\")\n  if n % 50 == 0 {{\n\
+         while daemon_snapshot(d).queued_event_count > 0 {{ sleep(5ms) }}\n  llm_mock_clear()\n  println(n) }}\n}}\n\
+         daemon_stop(d)\n"
+    ));
+    let (early, late) = (&seen[seen.len() * 3 / 5..seen.len() * 4 / 5], &seen[seen.len() * 4 / 5..]);
+    let growth = late.iter().max().unwrap() - early.iter().max().unwrap();
+    // A history without a limit would add 5 MiB.
+    assert!(growth <= 512 << 10, "{} events added {growth} bytes: {seen:?}", EVENTS / 5);
+}

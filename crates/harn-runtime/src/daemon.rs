@@ -328,10 +328,11 @@ impl Keeper for Kept {
         let snapshot = file.save(cx, agent, state, |snapshot| snapshot["last_event_seq"] = now.into());
         let saved = snapshot.map_err(|why| thrown(format!("daemon: {why}")))?;
         *daemon.snapshot.borrow_mut() = saved.snapshot;
-        if let Some(line) = &saved.moved {
-            let mut view = daemon.view.borrow_mut();
-            // If the length differs, the next request for the history reads the file again.
-            view.take_if(|view| view.add(line, saved.bytes).is_err());
+        // A look that finds another file or length reads the file again.
+        if saved.restarted {
+            daemon.view.borrow_mut().take();
+        } else if let Some(line) = &saved.moved {
+            daemon.view.borrow_mut().take_if(|view| view.add(line, saved.bytes).is_err());
         }
         if done && daemon.meta.borrow_mut().queue.complete().is_some() {
             daemon.note_meta();
@@ -509,7 +510,7 @@ pub(crate) async fn spawn(cx: &Cx, config: &Value) -> Result<Rc<Daemon>> {
         }
         // The history belongs to the earlier daemon.
         let file = folder.join("daemon.json");
-        for gone in [history_of(&file), file] {
+        for gone in [history_of(&file, false), history_of(&file, true), file] {
             let _ = system.remove(&gone);
         }
     }

@@ -59,12 +59,24 @@ pub(crate) struct SnapshotFile {
     /// The parts of the snapshot that are in the history file, and the used size of that file.
     marks: Cell<Marks>,
     bytes: Cell<u64>,
+    /// Which of its two names that file has. A shorter history is written to the other one, so that the last snapshot keeps its own
+    /// until the next one is stored.
+    is_second: Cell<bool>,
+    /// How often the loop had removed older history.
+    trims: Cell<u64>,
 }
 
 impl SnapshotFile {
     /// Creates the file at a path.
     pub(crate) fn new(system: Rc<dyn System>, path: PathBuf) -> SnapshotFile {
-        SnapshotFile { path, system, marks: Cell::default(), bytes: Cell::default() }
+        SnapshotFile {
+            path,
+            system,
+            marks: Cell::default(),
+            bytes: Cell::default(),
+            is_second: Cell::default(),
+            trims: Cell::default(),
+        }
     }
 
     /// Called when the loop resumes from a snapshot: if the snapshot is from this file, its history file remains in
@@ -73,6 +85,7 @@ impl SnapshotFile {
         if read.path == self.path {
             self.marks.set(read.marks);
             self.bytes.set(read.bytes);
+            self.is_second.set(read.is_second);
         }
     }
 
@@ -87,18 +100,21 @@ impl SnapshotFile {
         state: &str,
         amend: impl FnOnce(&mut Json),
     ) -> std::result::Result<Saved, String> {
-        let mut marks = self.marks.get();
+        let trims = agent.history_trims();
+        let restarted = trims != self.trims.get();
+        let before = (self.marks.get(), self.bytes.get(), self.is_second.get());
+        let (mut marks, mut bytes, is_second) =
+            if restarted { (Marks::default(), 0, !before.2) } else { before };
+        let beside = history_of(&self.path, is_second);
         let mut snapshot = agent.daemon_snapshot(state, &timestamp_now(cx), &|| new_id(cx.vm()), &marks);
         amend(&mut snapshot);
-        let mut bytes = self.bytes.get();
         let moved = history::move_out(&mut snapshot);
         if let Some(line) = &moved {
-            bytes = self.append(line)?;
+            bytes = self.append(&beside, line, bytes)?;
             marks.add(line);
         }
         if bytes > 0 {
-            let file = history_of(&self.path);
-            let file = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let file = beside.file_name().unwrap_or_default().to_string_lossy().into_owned();
             snapshot["earlier"] = Json::lossy(&Earlier { file, bytes });
         }
         write(&*self.system, &self.path, &snapshot)?;
@@ -106,39 +122,44 @@ impl SnapshotFile {
         // valid.
         self.marks.set(marks);
         self.bytes.set(bytes);
-        Ok(Saved { snapshot, moved, bytes })
+        self.is_second.set(is_second);
+        self.trims.set(trims);
+        if restarted && before.1 > 0 {
+            // If that fails, the file is of no use, and does no harm.
+            let _ = self.system.remove(&history_of(&self.path, before.2));
+        }
+        Ok(Saved { snapshot, moved, bytes, restarted })
     }
 
-    /// Appends a line to the history file, and returns its new size.
-    fn append(&self, line: &Json) -> std::result::Result<u64, String> {
-        let path = history_of(&self.path);
+    /// Adds a line to the file beside the snapshot, of which `known` bytes are its own, and returns how long that is then.
+    fn append(&self, path: &Path, line: &Json, known: u64) -> std::result::Result<u64, String> {
         let wrong = |e: std::io::Error| format!("cannot write {}: {e}", path.display());
-        let (system, known) = (&self.system, self.bytes.get());
+        let system = &self.system;
         let line = line.to_string() + "\n";
-        let there = system.facts(&path).map_or(0, |facts| facts.size);
+        let there = system.facts(path).map_or(0, |facts| facts.size);
         if known == 0 || there != known {
             // Remains of a process that died before it wrote the snapshot.
             let mut whole = match known {
                 0 => Vec::new(),
-                _ => system.read(&path, MAX_HISTORY).map_err(wrong)?,
+                _ => system.read(path, MAX_HISTORY).map_err(wrong)?,
             };
             if (whole.len() as u64) < known {
                 return Err(format!("cannot write {}: its beginning is missing", path.display()));
             }
             whole.truncate(usize::try_from(known).unwrap_or(usize::MAX));
             whole.extend_from_slice(line.as_bytes());
-            system.write_with_folder(&path, |system| system.replace(&path, &whole)).map_err(wrong)?;
+            system.write_with_folder(path, |system| system.replace(path, &whole)).map_err(wrong)?;
         } else {
-            system.append(&path, line.as_bytes()).map_err(wrong)?;
+            system.append(path, line.as_bytes()).map_err(wrong)?;
         }
         Ok(known + line.len() as u64)
     }
 }
 
-/// Returns the path of a snapshot's history file.
-pub(crate) fn history_of(path: &Path) -> PathBuf {
+/// The file beside a snapshot, under the first or the second of its names.
+pub(crate) fn history_of(path: &Path, is_second: bool) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".history");
+    name.push(if is_second { ".history-2" } else { ".history" });
     path.with_file_name(name)
 }
 
@@ -168,6 +189,8 @@ pub(crate) struct Saved {
     pub(crate) moved: Option<Json>,
     /// The size of the history file in bytes.
     pub(crate) bytes: u64,
+    /// Whether the file has another name than before, and begins with this line.
+    pub(crate) restarted: bool,
 }
 
 /// A complete snapshot from which a loop resumes.
@@ -177,6 +200,7 @@ pub(crate) struct Resumed {
     pub(crate) snapshot: Json,
     marks: Marks,
     bytes: u64,
+    is_second: bool,
 }
 
 impl Resumed {
@@ -202,14 +226,15 @@ impl Resumed {
     ) -> std::result::Result<Resumed, String> {
         let wrong = |path: &Path, why: String| format!("cannot read {}: {why}", path.display());
         let Some(earlier) = Earlier::of(&snapshot).map_err(|why| wrong(&path, why))? else {
-            return Ok(Resumed { path, snapshot, marks: Marks::default(), bytes: 0 });
+            return Ok(Resumed { path, snapshot, marks: Marks::default(), bytes: 0, is_second: false });
         };
         let beside = path.with_file_name(&earlier.file);
         let lines = lines_of(system, &beside, earlier.bytes)?;
         let mut marks = Marks::default();
         lines.iter().for_each(|line| marks.add(line));
         history::put_back(&mut snapshot, lines).map_err(|why| wrong(&beside, why))?;
-        Ok(Resumed { path, snapshot, marks, bytes: earlier.bytes })
+        let is_second = beside == history_of(&path, true);
+        Ok(Resumed { path, snapshot, marks, bytes: earlier.bytes, is_second })
     }
 }
 

@@ -185,3 +185,70 @@ fn what_was_seen_stays_as_it_was_and_agrees_with_the_files() {
     let (output, _) = looks(70, held);
     assert_eq!(output, "142\n");
 }
+
+/// A loop that is woken so often and compacts its conversation again and again, its messages and the files that it leaves.
+fn long_lived(turns: usize) -> (Rc<Memory>, usize, String) {
+    let memory = Rc::new(Memory::new());
+    let program = format!(
+        r#"let r = agent_loop("Watch.", nil, {{provider: "mock", daemon: true, wake_interval_ms: 1, persist_path: "/d.json",
+          max_iterations: {turns}, compact_threshold: 2000, compact_keep_last: 2, compact_strategy: "truncate"}})
+        let files = list_dir("/").filter({{ name -> name.starts_with("d.json") }})
+        println("${{r.iterations}} ${{r.transcript.messages.count()}} ${{files.map({{ name -> stat("/" + name).size }}).sum()}} ${{files}}")"#
+    );
+    let (output, _) = run(&memory, &program);
+    let parts: Vec<&str> = output.trim().splitn(4, ' ').collect();
+    assert_eq!(parts[0], turns.to_string(), "{output}");
+    let messages: usize = parts[1].parse().unwrap();
+    let bytes: usize = parts[2].parse().unwrap();
+    assert!(messages <= 4_200 && bytes < 3 << 20, "{output}");
+    (memory, messages, parts[3].to_owned())
+}
+
+#[test]
+fn the_history_of_a_daemon_is_bounded() {
+    let (memory, messages, files) = long_lived(2_500);
+    assert_eq!(files, "[d.json, d.json.history-2]");
+    // It continues from the file with the other name, and the next time from the first one.
+    let again = r#"
+        let options = {provider: "mock", daemon: true, wake_interval_ms: 1, resume_path: "/d.json", persist_path: "/d.json",
+          compact_threshold: 2000, compact_keep_last: 2, compact_strategy: "truncate"}
+        let a = agent_loop("", nil, {...options, max_iterations: 1})
+        let b = agent_loop("", nil, {...options, max_iterations: 1200})
+        println("${a.transcript.messages.count()} ${a.iterations} ${b.iterations} ${b.transcript.messages.count() <= 4200}")
+        println(list_dir("/").filter({ name -> name.starts_with("d.json") }))"#;
+    let (output, _) = run(&memory, again);
+    let (first, rest) = output.split_once(' ').unwrap();
+    assert_eq!(rest, "2501 3701 true\n[d.json, d.json.history]\n");
+    let more: usize = first.parse::<usize>().unwrap() - messages;
+    assert!(more <= 2, "{output}");
+}
+
+#[test]
+fn a_look_at_a_daemon_with_a_shortened_history_is_whole() {
+    let program = r#"
+        let d = daemon_spawn({task: "Watch.", provider: "mock", persist_path: "/d", max_iterations: 10000, compact_threshold: 2000,
+          compact_keep_last: 2, compact_strategy: "truncate"})
+        for i in 0 to 2300 exclusive {
+          daemon_trigger(d, "event ${i}")
+          if i % 50 == 49 {
+            while daemon_snapshot(d).queued_event_count > 0 { sleep(5ms) }
+            llm_mock_clear()
+          }
+          if i % 250 == 249 {
+            let seen = daemon_snapshot(d)
+            let all = seen.recorded_messages
+            require all.count() <= 4200
+            require all.last().role == "assistant" && all[all.count() - 2].content.contains("event ${i}")
+            let events = all.filter({ m -> m.role == "user" && m.content.contains("event ") }).map({ m -> to_int(m.content.split("event ")[1].split("\n")[0]) })
+            require events == (i - events.count() + 1 to i).to_list()
+            require seen.visible_messages.last() == all.last() && seen.visible_messages.count() < 200
+          }
+        }
+        println(daemon_snapshot(d).total_iterations)
+        daemon_stop(d)
+        let again = daemon_resume("/d")
+        println(daemon_snapshot(again).recorded_messages.count() <= 4200)
+        daemon_stop(again)"#;
+    let (output, _) = run(&Rc::new(Memory::new()), program);
+    assert_eq!(output, "2301\ntrue\n");
+}

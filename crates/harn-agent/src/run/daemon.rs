@@ -17,7 +17,14 @@ use crate::daemon::history::Marks;
 use crate::daemon::{IDLE_WAITS_MS, check_snapshot};
 use crate::event::AgentEvent;
 
-/// The request of an idle loop: save it if it has just become idle, wait, and poll for a reason to wake.
+/// Messages, events, replies and names of tools that remain of a history whose older half is removed.
+const MOST_RECORDED: usize = 2_048;
+
+/// Bytes that remain of the text that stands for compacted messages.
+const MOST_SUMMARY: usize = 64 << 10;
+
+/// What a resting loop asks for: to be saved when it has just come to rest, to wait, and to look whether there is a reason to
+/// go on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rest {
     /// Whether it has just become idle.
@@ -64,6 +71,7 @@ impl AgentLoop {
 
     /// Makes a daemon idle after a turn without calls.
     pub(super) fn go_idle(&mut self) {
+        self.trim_history();
         self.moment("daemon_idle", |_| json!({}));
         let consolidates = self.config.daemon.as_ref().is_some_and(|daemon| daemon.consolidate);
         if !consolidates || !self.consolidate(Phase::Rest(true)) {
@@ -71,7 +79,34 @@ impl AgentLoop {
         }
     }
 
-    /// Returns the request of an idle loop.
+    /// Removes the older half of a long history, so that a daemon does not grow with each event. Before the first compaction, the
+    /// history is what the model receives, and stays.
+    fn trim_history(&mut self) {
+        let state = &mut self.state;
+        // A summary covers the ones before it, so the older half says nothing more.
+        if let Some(summary) = state.summary.as_mut().filter(|summary| summary.len() > MOST_SUMMARY) {
+            keep_newer_half(summary);
+        }
+        let is_long = state.messages.len().max(state.notes.len()) > 2 * MOST_RECORDED;
+        if state.seen.is_none() || !is_long {
+            return;
+        }
+        state.messages = state.messages.newest(MOST_RECORDED);
+        keep_newest(&mut state.notes);
+        keep_newest(&mut state.visible);
+        keep_newest(&mut state.tools_used);
+        // It consists of replies, of which the older half is removed.
+        keep_newer_half(&mut state.text);
+        state.resting.trims += 1;
+    }
+
+    /// Returns how often older history was removed: after that, marks of what is stored elsewhere are void.
+    #[must_use]
+    pub fn history_trims(&self) -> u64 {
+        self.state.resting.trims
+    }
+
+    /// What the loop asks for while it rests.
     pub(super) fn resting(&self, first: bool) -> Rest {
         let daemon = self.config.daemon.clone().unwrap_or_default();
         let resting = &self.state.resting;
@@ -289,7 +324,18 @@ impl AgentLoop {
     }
 }
 
-/// Returns the number of messages that two conversations have in common at their end.
+/// Removes all entries but the newest ones.
+fn keep_newest<T>(list: &mut Vec<T>) {
+    list.drain(..list.len().saturating_sub(MOST_RECORDED));
+}
+
+/// Removes the first half of a text.
+fn keep_newer_half(text: &mut String) {
+    let half = text.len() / 2;
+    text.drain(..text.ceil_char_boundary(half));
+}
+
+/// How many messages two conversations have in common at their end.
 fn common_end(a: &Conversation, b: &Conversation) -> usize {
     a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| Rc::ptr_eq(a, b) || a == b).count()
 }

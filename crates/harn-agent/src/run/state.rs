@@ -414,6 +414,9 @@ pub(super) struct Resting {
     pub(super) resumed: bool,
     /// Iterations of earlier processes, which do not count towards `max_iterations`.
     pub(super) earlier: u32,
+    /// How often older history was removed.
+    #[serde(default)]
+    pub(super) trims: u64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
