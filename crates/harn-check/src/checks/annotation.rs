@@ -2,7 +2,7 @@
 
 use harn_syntax::ast::{
     BinaryOp, Block, Catch, Expr, ExprKind, Function, Ident, Param, Pattern, PatternKind, Stmt, StmtKind,
-    Target, TypeExpr, TypeKind, TypeParam,
+    Target, TargetStep, TypeExpr, TypeKind, TypeParam,
 };
 use harn_syntax::visit::{self, Visitor};
 use harn_syntax::{Diagnostic, Span};
@@ -10,7 +10,7 @@ use harn_syntax::{Diagnostic, Span};
 use crate::checks::unreachable::block_exits;
 use crate::checks::{nilable, operator, result_field, type_name};
 use crate::codes::{DECLARED_TYPE, LATER_PARAMETER, NO_RESULT, RESULT_TYPE};
-use crate::infer::{binary, soft};
+use crate::infer::soft;
 use crate::pass::{Known, Pass, Result};
 use crate::scope::{Kind, Lookup};
 use crate::types::{Ty, detail, type_text};
@@ -88,6 +88,9 @@ fn assigned<'a>(pass: &mut Pass<'a>, target: &'a Target, op: Option<BinaryOp>, v
     let Lookup::Is(kind) = pass.scopes.look_up(&name.name, name.span.start) else {
         return pass.assigned_type(name, None);
     };
+    if !matches!(kind, Kind::Let | Kind::Closure) {
+        part_assigned(pass, target, op, value);
+    }
     // An assignment to a constant is a separate finding.
     if matches!(kind, Kind::Let | Kind::Closure) || !target.path.is_empty() {
         return pass.assigned_type(name, None);
@@ -103,7 +106,7 @@ fn assigned<'a>(pass: &mut Pass<'a>, target: &'a Target, op: Option<BinaryOp>, v
     let Some(known) = pass.known.get(&def) else { return };
     if let Some(op) = op {
         let wrong = operator::unfit(op, &known.ty, &got);
-        got = binary(op, &known.ty, &got);
+        got = pass.binary(op, &known.ty, &got);
         if let Some(found) = wrong.filter(|_| !known.is_open) {
             pass.report(found.at(value.span));
             return pass.assigned_type(name, None);
@@ -141,6 +144,43 @@ fn assigned<'a>(pass: &mut Pass<'a>, target: &'a Target, op: Option<BinaryOp>, v
     let tells = matches!(ty, Ty::Union(_) | Ty::OneOf(_));
     let now = if written.is_none() { widened(got) } else { got };
     pass.assigned_type(name, Some(now).filter(|now| tells && pass.typing.fits(&ty, now)));
+}
+
+/// Checks an assignment to a part of a variable: a field of a struct, or an item or entry of an annotated variable.
+fn part_assigned<'a>(pass: &mut Pass<'a>, target: &'a Target, op: Option<BinaryOp>, value: &'a Expr) {
+    let Some(known) = pass.scopes.definition(&target.root.name).and_then(|def| pass.known.get(&def)) else {
+        return;
+    };
+    let is_struct =
+        |ty: &Ty| matches!(ty, Ty::Named(owner, args) if pass.typing.struct_fields(owner, args).is_some());
+    // The first value of a variable without annotation says nothing about later ones of its parts.
+    if target.path.is_empty() || known.written.is_none() && !is_struct(&known.ty) {
+        return;
+    }
+    let part = |ty: &Ty, step: &TargetStep| match (ty, step) {
+        (Ty::Named(name, args), _) if name == "dict" && args.len() == 2 => args[1].clone(),
+        (Ty::Named(name, args), TargetStep::Index { .. }) if name == "list" && args.len() == 1 => {
+            args[0].clone()
+        }
+        (_, TargetStep::Member(name)) => pass.field_of(ty, &name.name),
+        (_, TargetStep::Index { index: Expr { kind: ExprKind::Str(name), .. }, .. }) => {
+            pass.field_of(ty, name)
+        }
+        _ => Ty::Any,
+    };
+    let ty = target.path.iter().fold(known.ty.clone(), |ty, step| part(&ty, step));
+    let got = match op {
+        None => pass.infer_as(&ty, value),
+        Some(op) => {
+            let added = pass.infer(value);
+            pass.binary(op, &ty, &added)
+        }
+    };
+    if !pass.typing.fits(&ty, &got) {
+        let place = target.span.slice(pass.source.text);
+        let message = format!("can't assign {got} to '{place}' (declared as {ty})");
+        pass.report(Diagnostic::warning(message).with_code(DECLARED_TYPE).at(value.span));
+    }
 }
 
 /// Records the type of a caught error.

@@ -19,6 +19,9 @@ impl<'a> Pass<'a> {
         let ty = self.infer(object);
         if let Ty::Named(kind, items) = &ty {
             let given: Vec<Ty> = args.iter().map(|arg| self.infer(&arg.value)).collect();
+            if let Some(ty) = self.grown(kind, items, name, &given) {
+                return ty;
+            }
             if let Some(ty) = of_container(kind, items, name, &given) {
                 return ty;
             }
@@ -35,6 +38,18 @@ impl<'a> Pass<'a> {
             Some("dict") | None => Ty::Any,
             Some(word) => result(self.world.signatures.method(word, name).map(|signature| signature.returns)),
         }
+    }
+
+    /// The type of a list or set to which an item is added: it has items of both types.
+    fn grown(&self, kind: &str, items: &[Ty], name: &str, args: &[Ty]) -> Option<Ty> {
+        let ([item], [added]) = (items, args) else { return None };
+        if !matches!((kind, name), ("list", "push" | "append") | ("set", "add")) {
+            return None;
+        }
+        if matches!(added, Ty::Any | Ty::Unknown) {
+            return Some(Ty::named(kind));
+        }
+        Some(Ty::Named(Name::new(kind), vec![self.joined(item, added)]))
     }
 
     /// The method of a struct of this file.
@@ -80,9 +95,6 @@ fn of_container(kind: &str, items: &[Ty], name: &str, args: &[Ty]) -> Option<Ty>
             "min" | "max" if args.is_empty() => Some(maybe(item)),
             "window" | "each_cons" | "sliding_window" | "chunks" | "chunk" => {
                 Some(Ty::list_of(Ty::list_of(item.clone())))
-            }
-            "push" | "append" if args.len() == 1 => {
-                Some(if args[0] == *item { Ty::list_of(item.clone()) } else { Ty::named("list") })
             }
             "map" => match args {
                 [Ty::Fn(_, ret)] => Some(Ty::list_of((**ret).clone())),

@@ -54,7 +54,7 @@ impl<'a> Pass<'a> {
             },
             ExprKind::Binary { op, lhs, rhs, .. } => {
                 let (lhs, rhs) = (self.infer(lhs), self.infer(rhs));
-                binary(*op, &lhs, &rhs)
+                self.binary(*op, &lhs, &rhs)
             }
             ExprKind::Logic { op: LogicOp::Coalesce, lhs, rhs, .. } => match self.infer(lhs) {
                 Ty::Any | Ty::Unknown => Ty::Any,
@@ -105,6 +105,26 @@ impl<'a> Pass<'a> {
             },
             _ => Ty::Any,
         }
+    }
+
+    /// The type of the result of an operation; a sum of lists has the items of both.
+    pub(crate) fn binary(&self, op: BinaryOp, lhs: &Ty, rhs: &Ty) -> Ty {
+        match (op, lhs, rhs) {
+            (BinaryOp::Add, Ty::Named(name, items), Ty::Named(other, added))
+                if name == "list" && other == "list" =>
+            {
+                match (items.as_slice(), added.as_slice()) {
+                    ([item], [added]) => Ty::list_of(self.joined(item, added)),
+                    _ => Ty::named("list"),
+                }
+            }
+            _ => binary(op, lhs, rhs),
+        }
+    }
+
+    /// The type of the items of a list or set to which an item is added.
+    fn joined(&self, item: &Ty, added: &Ty) -> Ty {
+        if self.typing.fits(item, added) { item.clone() } else { Ty::union([item.clone(), added.clone()]) }
     }
 
     fn list(&mut self, items: &'a [Arg]) -> Ty {
@@ -321,7 +341,7 @@ fn result(returns: Option<&'static str>) -> Ty {
 }
 
 /// The type of `lhs op rhs`.
-pub(crate) fn binary(op: BinaryOp, lhs: &Ty, rhs: &Ty) -> Ty {
+fn binary(op: BinaryOp, lhs: &Ty, rhs: &Ty) -> Ty {
     use BinaryOp::{Add, Div, Mul, Pow, Rem, Sub};
     let numbers = |ty: Option<&str>| matches!(ty, Some("int" | "float"));
     match (op, lhs.word(), rhs.word()) {
@@ -331,7 +351,6 @@ pub(crate) fn binary(op: BinaryOp, lhs: &Ty, rhs: &Ty) -> Ty {
         {
             Ty::named("float")
         }
-        (Add, Some("list"), Some("list")) if lhs == rhs => lhs.clone(),
         (Add, Some(a @ ("string" | "list" | "dict")), Some(b)) if a == b => Ty::named(a),
         (Mul, Some("string"), Some("int")) | (Mul, Some("int"), Some("string")) => Ty::named("string"),
         (Add | Sub, Some("duration"), Some("duration"))
