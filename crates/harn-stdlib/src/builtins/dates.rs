@@ -414,12 +414,22 @@ fn parse(text: &str) -> std::result::Result<SignedDuration, String> {
     if let Some("60") = second {
         return Err("Invalid second: 60 (must be 0-59)".to_owned());
     }
+    // The library accepts offsets up to 25:59, which RFC 3339 does not have.
+    if let Some(offset) = long_offset(trimmed) {
+        return Err(format!("Invalid offset: {offset} (must be within 23:59)"));
+    }
     if let Ok(time) = trimmed.parse::<Timestamp>() {
         return Ok(time.as_duration());
     }
     // `2024-01-15T10:30[Europe/Berlin]` (RFC 9557).
     if let Ok(time) = trimmed.parse::<Zoned>() {
         return Ok(time.timestamp().as_duration());
+    }
+    // A signed year has six digits. With fewer, the sign would be lost.
+    if let Some(rest) = trimmed.strip_prefix(['-', '+'])
+        && !matches!(rest.find(|c: char| !c.is_ascii_digit()), Some(0 | 6))
+    {
+        return Err(cannot());
     }
     let (body, offset) = zone_behind(trimmed).unwrap_or((trimmed, Offset::UTC));
     // The library also accepts a time with an offset or a zone, but ignores them.
@@ -431,7 +441,17 @@ fn parse(text: &str) -> std::result::Result<SignedDuration, String> {
     moment_of(time, offset).ok_or_else(|| "date_parse: timestamp out of range".to_owned())
 }
 
-/// Splits off the zone after a time of day: `Z`, `UTC`, `GMT` or an offset, with or without spaces before it.
+/// The offset of a day or more behind a time of the day.
+fn long_offset(text: &str) -> Option<&str> {
+    let at = text.rfind(['+', '-'])?;
+    let (body, offset) = text.split_at(at);
+    let hours: u32 = offset.get(1..3)?.parse().ok()?;
+    let is_offset = offset[1..].bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
+    let is_long = matches!(offset.len(), 3 | 5 | 6 | 8 | 9) && hours > 23;
+    (is_offset && is_long && body.contains(':') && !body.ends_with(':')).then_some(offset)
+}
+
+/// A time without its zone, and the zone: `Z`, `UTC`, `GMT` or an offset behind a time of the day, blanks before it or not.
 fn zone_behind(text: &str) -> Option<(&str, Offset)> {
     let is_time = |body: &str| body.contains(':') && body.ends_with(|c: char| c.is_ascii_digit());
     for word in ["Z", "UTC", "GMT"] {
