@@ -177,7 +177,35 @@ impl Kinds {
         WORDS.iter().find(|(word, _)| *word == name).map_or(Kinds::OTHER, |&(_, bits)| Kinds(bits))
     }
 
-    /// Returns whether the sets intersect.
+    /// No kind.
+    pub const NONE: Kinds = Kinds(0);
+
+    /// The kinds of both sets.
+    pub const fn or(self, other: Kinds) -> Kinds {
+        Kinds(self.0 | other.0)
+    }
+
+    /// The kinds that the sets have in common.
+    pub const fn and(self, other: Kinds) -> Kinds {
+        Kinds(self.0 & other.0)
+    }
+
+    /// The kinds that `other` has not.
+    pub const fn without(self, other: Kinds) -> Kinds {
+        Kinds(self.0 & !other.0)
+    }
+
+    /// Whether `other` has all of these kinds.
+    pub const fn is_within(self, other: Kinds) -> bool {
+        self.0 & !other.0 == 0
+    }
+
+    /// The bits of the first 16 kinds: those that annotations name most often.
+    pub const fn low(self) -> u16 {
+        self.0 as u16
+    }
+
+    /// Whether the sets have a kind in common.
     pub const fn meets(self, other: Kinds) -> bool {
         self.0 & other.0 != 0
     }

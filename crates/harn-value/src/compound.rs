@@ -1,6 +1,6 @@
 //! The smaller compound values: range, pair, enum value, struct instance.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::hash::{Hash, Hasher};
 
 use rustc_hash::FxHashMap;
@@ -149,6 +149,8 @@ impl Value {
 
 /// The declaration of a struct.
 pub struct StructType {
+    /// The types of the fields, once they are known; unset if the fields have no annotations.
+    pub types: OnceCell<Box<dyn FieldTypes>>,
     /// Its name.
     pub name: Str,
     /// Field names in order of declaration; slot `i` of an instance holds field `i`.
@@ -166,7 +168,14 @@ impl StructType {
     pub fn new(name: Str, fields: Vec<Str>) -> StructType {
         let mut sorted: Vec<u32> = (0..fields.len() as u32).collect();
         sorted.sort_by(|&a, &b| fields[a as usize].cmp(&fields[b as usize]));
-        StructType { name, fields, methods: RefCell::default(), frozen: false, sorted }
+        StructType {
+            types: OnceCell::new(),
+            name,
+            fields,
+            methods: RefCell::default(),
+            frozen: false,
+            sorted,
+        }
     }
 
     /// Creates a declaration with immutable instances.
@@ -174,7 +183,14 @@ impl StructType {
         StructType { frozen: true, ..StructType::new(name, fields) }
     }
 
-    /// Returns the method with this name.
+    /// What is wrong with a value for a field, if the field has a type that excludes the value. `grown`: the value was made
+    /// from the old value of the field by adding to it, so that only its kind is compared.
+    pub fn problem(&self, name: &Str, value: &Value, grown: bool) -> Option<String> {
+        let types = self.types.get()?;
+        types.problem(self.slot(name)?, value, grown)
+    }
+
+    /// The method of a name.
     #[inline]
     pub fn method(&self, name: &Str) -> Option<Value> {
         self.methods.borrow().get(name).cloned()
@@ -220,6 +236,12 @@ impl StructType {
             .position(|f| Str::same(f, name))
             .or_else(|| self.fields.iter().position(|f| f == name))
     }
+}
+
+/// Validates the values of a struct's fields.
+pub trait FieldTypes {
+    /// What is wrong with `value` for the field in `slot`; with `grown`, compares only the kind.
+    fn problem(&self, slot: usize, value: &Value, grown: bool) -> Option<String>;
 }
 
 /// A struct instance.

@@ -45,7 +45,7 @@ mod text;
 mod trace;
 mod value;
 
-pub use compound::{EnumType, EnumValue, Pair, Range, StructType, StructValue, Structural};
+pub use compound::{EnumType, EnumValue, FieldTypes, Pair, Range, StructType, StructValue, Structural};
 pub use data::Data;
 pub use dict::Dict;
 pub use equal::{Unordered, compare, equal, identical, order, with_stack};

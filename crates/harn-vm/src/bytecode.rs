@@ -15,7 +15,7 @@ use harn_syntax::Span;
 use harn_value::{Ref, Str, StructType, Value};
 
 use crate::arena::Packed;
-use crate::params::ParamCheck;
+use crate::params::TypeCheck;
 use crate::vm_id::VmId;
 
 macro_rules! ops {
@@ -295,9 +295,9 @@ ops! {
     /// `R[a]` = payload of the Ok in `R[b]`; jumps by c if it is an Err
     Propagate,
     // Functions.
-    /// check parameter `R[a]` against check c
-    CheckParam,
-    /// yield `R[a]`
+    /// check `R[a]` against check c, unless its kind is one of the set b
+    CheckType,
+    /// hand out `R[a]`
     Yield,
     /// clear `R[a]` .. `R[a+c]`
     Clear,
@@ -327,6 +327,9 @@ pub struct Ins(pub u64);
 
 /// Flag in `c` of `SetIndex`, `SetField` and `SetPath`: the value register may be moved out of.
 pub(crate) const TAKE: u32 = 1 << 23;
+
+/// Bit of c of `SetField` and `SetPath`: the new value was made from the old one by adding to it.
+pub(crate) const GROWN: u32 = TAKE >> 1;
 
 /// Largest `c`.
 pub(crate) const MAX_C: u32 = (1 << 24) - 1;
@@ -557,8 +560,8 @@ pub struct Proto {
     pub methods: Box<[MethodSite]>,
     /// Paths of assignments to nested places.
     pub paths: Box<[Box<[PathStep]>]>,
-    /// Parameter checks.
-    pub checks: Box<[ParamCheck]>,
+    /// Checks of parameters, variables, results and fields.
+    pub checks: Box<[TypeCheck]>,
     /// Struct types that the code makes instances of.
     pub structs: Box<[Ref<StructType>]>,
     /// Source file, as displayed.

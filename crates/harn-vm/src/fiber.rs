@@ -971,7 +971,17 @@ fn note_passed(error: &mut Error, proto: &Proto, pc: usize) {
     }
 }
 
-/// Creates an instance of a struct from a dict of fields; undeclared fields are dropped.
+/// Checks the fields of a struct against their types. A missing field reads as nil.
+fn check_fields(ty: &harn_value::StructType, slots: &[Value]) -> Result<()> {
+    let Some(types) = ty.types.get() else { return Ok(()) };
+    let problem = slots.iter().enumerate().find_map(|(slot, value)| {
+        let value = if value.is_absent() { &Value::NIL } else { value };
+        types.problem(slot, value, false)
+    });
+    problem.map_or(Ok(()), |problem| Err(Error::type_error(problem)))
+}
+
+/// An instance of a struct from a dict of fields; fields that are not declared are dropped.
 pub(crate) fn construct(ty: &harn_value::Ref<harn_value::StructType>, fields: Value) -> Result<Value> {
     let Some(dict) = fields.to_dict() else {
         return Err(Error::type_error(format!(
@@ -981,7 +991,9 @@ pub(crate) fn construct(ty: &harn_value::Ref<harn_value::StructType>, fields: Va
         )));
     };
     let slots = ty.fields.iter().map(|name| dict.get(name).cloned().unwrap_or(Value::ABSENT)).collect();
-    Ok(harn_value::StructValue { ty: ty.clone(), slots, extra: None }.into())
+    let value = harn_value::StructValue { ty: ty.clone(), slots, extra: None };
+    check_fields(ty, &value.slots)?;
+    Ok(value.into())
 }
 
 const _: () = assert!(Tag::Closure as u8 > Tag::Struct as u8);

@@ -19,7 +19,7 @@ use std::rc::Rc;
 use harn_value::{EnumValue, Ref, StructValue, Tag, Value, View};
 
 use crate::builtin::{Builtin, NativeFuture, Run};
-use crate::bytecode::{Capture, FailKind, Hot, Ins, MethodSite, Op, Proto, TAKE};
+use crate::bytecode::{Capture, FailKind, GROWN, Hot, Ins, MethodSite, Op, Proto, TAKE};
 use crate::calls::Called;
 use crate::closure::{Closure, Variable, acts_as_function};
 use crate::coroutine::{Coroutine, Frame, LOOP, Native, TO_NATIVE, bind_args, stack_overflow};
@@ -1158,11 +1158,11 @@ impl Fiber {
                 }
                 Op::SetField => {
                     let k = ins.c();
-                    let Some(name) = constant!(k & (TAKE as usize - 1)).as_str() else { continue };
+                    let Some(name) = constant!(k & (GROWN as usize - 1)).as_str() else { continue };
                     let v = if k & TAKE as usize != 0 { reg!(ins.b()).take() } else { reg!(ins.b()).clone() };
                     // SAFETY: used immediately.
                     let place = unsafe { ops::place(regs.add(ins.a())) };
-                    check!(ops::set_field(place, name, v));
+                    check!(ops::set_field(place, name, v, k & GROWN as usize != 0));
                     settle!();
                 }
                 Op::SetIndex => {
@@ -1194,11 +1194,11 @@ impl Fiber {
                     save_pc!();
                     let c = ins.c();
                     // SAFETY: the verifier checked the number.
-                    let path = unsafe { (&(*proto).paths).get_unchecked(c & (TAKE as usize - 1)) };
+                    let path = unsafe { (&(*proto).paths).get_unchecked(c & (GROWN as usize - 1)) };
                     let v = if c & TAKE as usize != 0 { reg!(ins.b()).take() } else { reg!(ins.b()).clone() };
                     // SAFETY: used immediately.
                     let place = unsafe { ops::place(regs.add(ins.a())) };
-                    check!(ops::set_path(place, path, regs, v));
+                    check!(ops::set_path(place, path, regs, v, c & GROWN as usize != 0));
                     settle!();
                 }
                 Op::GetPath => {
@@ -1363,11 +1363,14 @@ impl Fiber {
                         reg!(ins.b()).type_name()
                     ))),
                 },
-                Op::CheckParam => {
-                    // SAFETY: the verifier checked the number.
-                    let param = unsafe { (&(*proto).checks).get_unchecked(ins.c()) };
-                    save_pc!();
-                    check!(param.check(reg!(ins.a())));
+                Op::CheckType => {
+                    let value = &*reg!(ins.a());
+                    if ins.b() >> value.tag() as usize & 1 == 0 {
+                        // SAFETY: the verifier checked the number.
+                        let annotation = unsafe { (&(*proto).checks).get_unchecked(ins.c()) };
+                        save_pc!();
+                        check!(annotation.check(value));
+                    }
                 }
                 Op::Yield => {
                     let mut v = reg!(ins.a()).take();

@@ -458,8 +458,8 @@ pub(crate) unsafe fn place<'a>(register: *mut Value) -> &'a mut Value {
 
 /// Assigns `place.name = value`.
 #[inline(never)]
-pub(crate) fn set_field(place: &mut Value, name: &Str, value: Value) -> Result<()> {
-    may_change(place, name)?;
+pub(crate) fn set_field(place: &mut Value, name: &Str, value: Value, grown: bool) -> Result<()> {
+    may_take(place, name, &value, grown)?;
     if let Some(s) = place.as_struct_mut() {
         s.make_mut().entry(name).put(value);
         return Ok(());
@@ -471,7 +471,36 @@ pub(crate) fn set_field(place: &mut Value, name: &Str, value: Value) -> Result<(
     Err(cannot_set(place, name))
 }
 
-/// Rejects a change of a field of a frozen value.
+/// Rejects a value that the type of a struct's field excludes, and every value for a frozen struct.
+#[inline]
+fn may_take(place: &Value, name: &Str, value: &Value, grown: bool) -> Result<()> {
+    may_change(place, name)?;
+    let problem = place.as_struct().and_then(|s| s.ty.problem(name, value, grown));
+    problem.map_or(Ok(()), |problem| Err(Error::type_error(problem)))
+}
+
+/// As [`may_take`], for the last step of a path.
+fn step_may_take(
+    place: &Value,
+    step: &PathStep,
+    regs: *const Value,
+    value: &Value,
+    grown: bool,
+) -> Result<()> {
+    if place.as_struct().is_none() {
+        return Ok(());
+    }
+    match step {
+        PathStep::Field(name) => may_take(place, name, value, grown),
+        PathStep::Index(reg) => {
+            // SAFETY: as in `step_into`.
+            let index = unsafe { &*regs.add(*reg as usize) };
+            index.as_str().map_or(Ok(()), |name| may_take(place, name, value, grown))
+        }
+    }
+}
+
+/// Refuses to change a field of a value that was made once and for all.
 fn may_change(place: &Value, name: &str) -> Result<()> {
     match place.as_struct().filter(|s| s.ty.frozen) {
         Some(s) => {
@@ -491,6 +520,9 @@ fn cannot_set(place: &Value, name: &str) -> Error {
 /// Assigns `place[index] = value`.
 #[inline(never)]
 pub(crate) fn set_index(place: &mut Value, index: &Value, value: Value) -> Result<()> {
+    if let (true, Some(name)) = (place.as_struct().is_some(), index.as_str()) {
+        may_take(place, name, &value, false)?;
+    }
     element(place, index)?.put(value);
     Ok(())
 }
@@ -650,25 +682,38 @@ fn check_path(place: &Value, path: &[PathStep], regs: *const Value) -> Result<()
     step_into(&mut probe, last, regs).map(|_| ())
 }
 
-/// Assigns `place.path = value`; nothing changes if a step fails.
-pub(crate) fn set_path(place: &mut Value, path: &[PathStep], regs: *const Value, value: Value) -> Result<()> {
+/// `place.path = value`; nothing changes when a step fails.
+pub(crate) fn set_path(
+    place: &mut Value,
+    path: &[PathStep],
+    regs: *const Value,
+    value: Value,
+    grown: bool,
+) -> Result<()> {
     match own(place, path, regs) {
         Some(inner) => {
             inner.put(value);
             Ok(())
         }
-        None => set_path_slow(place, path, regs, value),
+        None => set_path_slow(place, path, regs, value, grown),
     }
 }
 
 /// Slow path of [`set_path`], for shared or missing values on the path.
 #[inline(never)]
-fn set_path_slow(place: &mut Value, path: &[PathStep], regs: *const Value, value: Value) -> Result<()> {
+fn set_path_slow(
+    place: &mut Value,
+    path: &[PathStep],
+    regs: *const Value,
+    value: Value,
+    grown: bool,
+) -> Result<()> {
     let Some((step, rest)) = path.split_first() else {
         place.put(value);
         return Ok(());
     };
     if rest.is_empty() {
+        step_may_take(place, step, regs, &value, grown)?;
         step_into(place, step, regs)?.put(value);
         return Ok(());
     }
@@ -677,7 +722,7 @@ fn set_path_slow(place: &mut Value, path: &[PathStep], regs: *const Value, value
         (Tag::Dict, PathStep::Field(name)) => {
             let inner = place.as_dict_mut().and_then(|dict| dict.make_mut().get_mut(name));
             if let Some(inner) = inner {
-                return set_path_slow(inner, rest, regs, value);
+                return set_path_slow(inner, rest, regs, value, grown);
             }
             true
         }
@@ -686,7 +731,7 @@ fn set_path_slow(place: &mut Value, path: &[PathStep], regs: *const Value, value
     if missing {
         return check_path(place, path, regs).and_then(|()| Err(Error::runtime("assignment failed")));
     }
-    set_path_slow(step_into(place, step, regs)?, rest, regs, value)
+    set_path_slow(step_into(place, step, regs)?, rest, regs, value, grown)
 }
 
 fn is_missing(place: &Value, step: &PathStep, regs: *const Value) -> bool {

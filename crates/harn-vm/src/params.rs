@@ -1,13 +1,16 @@
-//! Checks of annotated parameters at run time.
+//! Checks of annotations at run time: parameters, variables, results and fields.
+
+use std::rc::Rc;
 
 use harn_syntax::ast::{ShapeField, TypeExpr, TypeKind};
-use harn_value::{Dict, Ref, Str, Value};
+use harn_syntax::signature::Kinds;
+use harn_value::{Dict, FieldTypes, Ref, Str, Tag, Value};
 
 use crate::error::{Error, Result};
 use crate::types::{Alias, Named, Scope};
 
 /// A type that can be checked at run time; `None` from [`Check::of`] means "not checked".
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Check {
     /// A kind, by name (`int` and `float` are interchangeable).
     Kind(&'static str),
@@ -55,15 +58,29 @@ impl Literal {
     }
 }
 
-/// The check of one parameter.
-pub struct ParamCheck {
-    /// Parameter name.
+/// The check of one annotated place.
+pub struct TypeCheck {
+    /// The name of the variable, `f()` for the result of `f`, `S.x` for a field of the struct `S`.
     pub name: String,
-    /// The check of the value.
-    pub check: Check,
-    /// Whether the function's body runs later than the call: a generator.
-    pub later: bool,
+    /// What it must be.
+    pub check: Rc<Check>,
+    /// What has the annotation.
+    pub place: Annotated,
 }
+
+/// What has an annotation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Annotated {
+    /// A parameter: the wrong value is in the call.
+    Parameter,
+    /// A parameter of a generator, which runs later than it is called.
+    LateParameter,
+    /// A variable, a result or a field.
+    Value,
+}
+
+/// A dict or a struct, which a shape describes.
+const RECORD: Kinds = Kinds::DICT.or(Kinds::STRUCT);
 
 const KINDS: &[&str] = &["int", "float", "string", "bytes", "bool", "list", "dict", "set", "nil", "closure"];
 
@@ -161,7 +178,55 @@ fn given<'a>(ty: &'a TypeExpr, scope: &'a Scope<'_>) -> &'a TypeExpr {
 }
 
 impl Check {
-    /// Returns whether `value` passes; the fast path before a message is built.
+    /// The check for the type of a field of the struct `of`, whose own name is not looked into again.
+    pub(crate) fn of_field(ty: &TypeExpr, scope: &Scope<'_>, of: &Alias) -> Option<Check> {
+        Making { inside: vec![std::ptr::from_ref(of)], parts: 0, enums: true }.check(ty, scope)
+    }
+
+    /// The same, or nil.
+    pub(crate) fn or_nil(self) -> Check {
+        match self {
+            Check::Union(mut members) => {
+                members.push(Check::Kind("nil"));
+                Check::Union(members)
+            }
+            check => Check::Union(vec![check, Check::Kind("nil")]),
+        }
+    }
+
+    /// The kinds whose values all pass.
+    pub(crate) fn kinds(&self) -> Kinds {
+        match self {
+            Check::Kind("float") => Kinds::FLOAT.or(Kinds::INT),
+            Check::Kind("dict") => RECORD,
+            Check::Kind("closure") => Kinds::CLOSURE.or(Kinds::BUILTIN),
+            Check::Kind(kind) => Kinds::named(kind),
+            Check::List(None) => Kinds::LIST,
+            Check::Dict(None) => RECORD,
+            Check::Union(members) => members.iter().fold(Kinds::NONE, |all, member| all.or(member.kinds())),
+            Check::Named(_, check) => check.kinds(),
+            Check::Interface(_) => Kinds::STRUCT,
+            _ => Kinds::NONE,
+        }
+    }
+
+    /// The kinds that a value which passes can have.
+    pub(crate) fn possible(&self) -> Kinds {
+        match self {
+            Check::Kind(_) | Check::Interface(_) => self.kinds(),
+            Check::Literal(Literal::Str(_)) => Kinds::STRING,
+            Check::Literal(Literal::Int(_)) => Kinds::INT,
+            Check::List(_) => Kinds::LIST,
+            Check::Dict(_) | Check::Shape(_) | Check::Struct(..) => RECORD,
+            Check::Union(members) => {
+                members.iter().fold(Kinds::NONE, |all, member| all.or(member.possible()))
+            }
+            Check::Named(_, check) => check.possible(),
+            Check::Enum(_) => Kinds::ENUM,
+        }
+    }
+
+    /// Whether `value` passes; the quick answer before a message is made.
     pub fn accepts(&self, value: &Value) -> bool {
         match self {
             Check::Kind(kind) => kind_accepts(kind, value),
@@ -218,6 +283,14 @@ impl Check {
         members.iter().filter(|member| member.kind() == "dict").count() > 1
     }
 
+    /// The only member of a union that values of this kind can pass: the value is wrong inside.
+    fn member_for(&self, value: &Value) -> Option<&Check> {
+        let Check::Union(members) = self else { return None };
+        let mut possible = members.iter().filter(|member| kind_of(value).is_within(member.possible()));
+        let only = possible.next()?;
+        possible.next().is_none().then_some(only)
+    }
+
     fn literals(&self) -> Option<Vec<Value>> {
         match self {
             Check::Union(members) => members
@@ -232,6 +305,15 @@ impl Check {
     }
 }
 
+/// The kind of a value.
+fn kind_of(value: &Value) -> Kinds {
+    match value.tag() as u32 {
+        // The numbers of these kinds are those of the tags.
+        tag if tag <= Tag::Closure as u32 => Kinds(1 << tag),
+        _ => Kinds::named(value.type_name()),
+    }
+}
+
 fn kind_accepts(kind: &str, value: &Value) -> bool {
     match (kind, value.type_name()) {
         ("float", "int") | ("closure", "builtin") | ("dict", "struct") => true,
@@ -239,8 +321,8 @@ fn kind_accepts(kind: &str, value: &Value) -> bool {
     }
 }
 
-impl ParamCheck {
-    /// Checks an argument.
+impl TypeCheck {
+    /// Checks a value.
     ///
     /// # Errors
     /// The message of the contract (chapter 02, A15).
@@ -248,30 +330,64 @@ impl ParamCheck {
         if self.check.accepts(value) {
             return Ok(());
         }
-        let error = Error::type_error(format!("parameter {}", self.problem(value)));
-        Err(if self.later { error } else { error.of_parameter() })
+        Err(match self.place {
+            Annotated::Parameter => self.parameter_error(value).of_parameter(),
+            Annotated::LateParameter => self.parameter_error(value),
+            Annotated::Value => Error::type_error(self.problem(value)),
+        })
+    }
+
+    #[cold]
+    fn parameter_error(&self, value: &Value) -> Error {
+        Error::type_error(format!("parameter {}", self.problem(value)))
     }
 
     #[cold]
     fn problem(&self, value: &Value) -> String {
+        self.problem_of(&self.check, value)
+    }
+
+    fn problem_of(&self, check: &Check, value: &Value) -> String {
         let name = &self.name;
-        match &self.check {
+        match check {
             Check::Interface(interface) => {
                 format!(
                     "'{name}': expected value satisfying interface '{interface}', got {}",
                     value.type_name()
                 )
             }
-            Check::Shape(_) | Check::Dict(Some(_)) => shape_problem(&self.check, name, value),
+            Check::Shape(_) | Check::Dict(Some(_)) => shape_problem(check, name, value),
             Check::Struct(_, Some(shape)) if value.as_dict().is_some() => shape_problem(shape, name, value),
-            other => value_problem(other, name, value),
+            other => match value_problem(other, name, value) {
+                Some(problem) => problem,
+                None if self.place != Annotated::Value => {
+                    format!("'{name}' expected {}, got {} ({value})", other.kind(), value.type_name())
+                }
+                None => match other.member_for(value) {
+                    Some(member) => self.problem_of(member, value),
+                    None => format!("'{name}' must be {}, got {}", other.kind(), value.type_name()),
+                },
+            },
         }
     }
 }
 
-/// Returns the message after `parameter ` for anything that is not a shape.
-fn value_problem(check: &Check, name: &str, value: &Value) -> String {
-    match check {
+/// The checks of the fields of a struct, in order of declaration; `None` for fields that accept all values.
+pub(crate) struct FieldChecks(pub(crate) Vec<Option<TypeCheck>>);
+
+impl FieldTypes for FieldChecks {
+    fn problem(&self, slot: usize, value: &Value, grown: bool) -> Option<String> {
+        let check = self.0.get(slot)?.as_ref()?;
+        let kind = kind_of(value);
+        let accepts = kind.is_within(check.check.kinds())
+            || if grown { kind.is_within(check.check.possible()) } else { check.check.accepts(value) };
+        (!accepts).then(|| check.problem(value))
+    }
+}
+
+/// What is wrong inside a value that is not a shape; `None` if the value as a whole is of the wrong kind.
+fn value_problem(check: &Check, name: &str, value: &Value) -> Option<String> {
+    Some(match check {
         Check::Literal(literal) => format!("'{name}': expected constant {}, got {value}", literal.value()),
         Check::List(Some(_)) if value.as_list().is_some() => {
             let mut problems = Vec::new();
@@ -286,9 +402,9 @@ fn value_problem(check: &Check, name: &str, value: &Value) -> String {
                     .unwrap_or_default()
                     .to_owned()
             }
-            None => format!("'{name}' expected {}, got {} ({value})", check.kind(), value.type_name()),
+            None => return None,
         },
-    }
+    })
 }
 
 fn element_problems(check: &Check, path: &str, value: &Value, out: &mut Vec<String>) {
@@ -362,7 +478,9 @@ fn field_problem(check: &Check, path: &str, key: &str, value: &Value, ty: &str) 
         Check::Kind(_) | Check::Struct(..) | Check::Enum(_) | Check::Named(..) => {
             format!("'{path}': field '{key}' expected {ty}, got {}", value.type_name())
         }
-        check => value_problem(check, &format!("{path}.{key}"), value),
+        check => value_problem(check, &format!("{path}.{key}"), value).unwrap_or_else(|| {
+            format!("'{path}.{key}' expected {}, got {} ({value})", check.kind(), value.type_name())
+        }),
     }
 }
 

@@ -52,6 +52,9 @@ fn update(base: &Value, changes: &Value, model: &Value) -> Result<Value> {
             let near = hint(name.as_str(), ty.fields.iter().map(|field| field.as_str()));
             return Err(Error::type_error(format!("{} has no field '{name}'{near}", ty.name)));
         };
+        if let Some(problem) = ty.problem(name, value, false) {
+            return Err(Error::type_error(problem));
+        }
         slots[slot] = value.clone();
     }
     let extra: Option<Box<Dict>> = base.extra.clone();

@@ -11,7 +11,7 @@
 use harn_value::Value;
 
 use crate::builtin::Builtin;
-use crate::bytecode::{Capture, FailKind, Ins, Op, PathStep, Proto, TAKE};
+use crate::bytecode::{Capture, FailKind, GROWN, Ins, Op, PathStep, Proto, TAKE};
 use crate::vm::Vm;
 
 type Verdict = Result<(), String>;
@@ -149,6 +149,7 @@ impl Check<'_> {
     fn instruction(&self, ins: Ins) -> Verdict {
         let (a, b, c) = (ins.a(), ins.b(), ins.c());
         let low = c & (TAKE as usize - 1);
+        let lower = c & (GROWN as usize - 1);
         let captured = self.proto.captures.len();
         match ins.op() {
             Op::Move | Op::Take | Op::Neg | Op::Not | Op::Truthy | Op::SetCell => self.registers([a, b]),
@@ -360,7 +361,7 @@ impl Check<'_> {
                 self.registers([a, b])
             }
             Op::SetField => {
-                self.constant(low, Kind::Text)?;
+                self.constant(lower, Kind::Text)?;
                 self.registers([a, b])
             }
             Op::SetIndex => {
@@ -368,7 +369,7 @@ impl Check<'_> {
                 self.registers([a, b, low])
             }
             Op::SetPath => {
-                self.path(low, a)?;
+                self.path(lower, a)?;
                 self.registers([a, b])
             }
             Op::GetPath => {
@@ -409,7 +410,7 @@ impl Check<'_> {
                 self.that(b <= FailKind::Thrown as usize, "no such kind of failure")?;
                 self.constant(c, Kind::Text)
             }
-            Op::CheckParam => {
+            Op::CheckType => {
                 self.table(c, self.proto.checks.len())?;
                 self.register(a)
             }

@@ -1,5 +1,7 @@
 //! Assignments, and the cases in which they change a value in place.
 
+use std::rc::Rc;
+
 use harn_syntax::ast::*;
 
 use super::Compiler;
@@ -7,7 +9,8 @@ use super::effects::Effects;
 use super::expr::{is_number, variable_name};
 use super::facts::mentions;
 use super::scope::{Binding, Reg};
-use crate::bytecode::{FailKind, Op, PathStep, TAKE};
+use crate::bytecode::{FailKind, GROWN, Op, PathStep, TAKE};
+use crate::params::{Annotated, Check, TypeCheck};
 
 impl<'a> Compiler<'a> {
     pub(super) fn assign(
@@ -41,9 +44,79 @@ impl<'a> Compiler<'a> {
             return;
         }
         if target.path.is_empty() {
-            self.assign_variable(name, &binding, op, op_span, value);
+            match self.declared_annotation(name) {
+                Some(check) => self.assign_annotated(name, &binding, &check, (op, op_span), value),
+                None => self.assign_variable(name, &binding, op, op_span, value),
+            }
         } else {
             self.assign_path(target, &binding, op, op_span, value);
+        }
+    }
+
+    /// An assignment whose value must pass the check of the variable's annotation.
+    fn assign_annotated(
+        &mut self,
+        name: &Name,
+        binding: &Binding,
+        check: &Rc<Check>,
+        (op, span): (Option<BinaryOp>, harn_syntax::Span),
+        value: &'a Expr,
+    ) {
+        let Some(op) = op else {
+            let in_place = !matches!(binding, Binding::Local { cell: false, .. })
+                || !self.survives_error(name)
+                || self.is_grown(value, check, name);
+            if in_place || self.proves(check, value) {
+                self.assign_expecting(name, binding, check, (None, span), value);
+                return;
+            }
+            // An error must leave the variable as it was.
+            let t = self.f().temp();
+            self.expecting(value, (check, name), None, |compiler| {
+                compiler.expr(value, t);
+                t
+            });
+            self.f().at(span);
+            self.set_binding(binding, t);
+            self.f().emit(Op::Clear, t, 0, 0);
+            return;
+        };
+        if self.is_closed(op, check) {
+            self.assign_expecting(name, binding, check, (Some(op), span), value);
+            return;
+        }
+        let (old, t) = (self.f().temp(), self.f().temp());
+        self.load_binding(name, binding, old);
+        self.expr(value, t);
+        self.f().at(span);
+        self.arithmetic(op, old, old, t);
+        let annotation = TypeCheck { name: name.to_string(), check: check.clone(), place: Annotated::Value };
+        self.emit_check(old, annotation);
+        self.set_binding(binding, old);
+        self.f().emit(Op::Clear, old, 0, 1);
+    }
+
+    /// An assignment that checks `value`, or what it adds to the variable, on the way.
+    fn assign_expecting(
+        &mut self,
+        name: &Name,
+        binding: &Binding,
+        check: &Rc<Check>,
+        (op, span): (Option<BinaryOp>, harn_syntax::Span),
+        value: &'a Expr,
+    ) {
+        let before = self.f().expected.len();
+        self.expect(value, check, name, op.is_none().then_some(name));
+        self.assign_variable(name, binding, op, span, value);
+        if self.f().expected.len() > before {
+            self.f().expected.truncate(before);
+            let t = self.f().temp();
+            self.load_binding(name, binding, t);
+            self.f().at(value.span);
+            let annotation =
+                TypeCheck { name: name.to_string(), check: check.clone(), place: Annotated::Value };
+            self.emit_check(t, annotation);
+            self.f().emit(Op::Clear, t, 0, 0);
         }
     }
 
@@ -420,7 +493,8 @@ impl<'a> Compiler<'a> {
         }
         self.arithmetic(op, old, old, right);
         self.f().at(target.path.last().map_or(target.span, TargetStep::span));
-        self.f().emit(Op::SetPath, place, old, path | TAKE);
+        let grown = if op == BinaryOp::Add { GROWN } else { 0 };
+        self.f().emit(Op::SetPath, place, old, path | TAKE | grown);
         self.f().emit(Op::Clear, right, 0, 0);
         if let Some((_, done)) = done {
             self.f().land(done);
@@ -467,7 +541,7 @@ impl<'a> Compiler<'a> {
         self.f().emit(Op::Take, old, base, 0);
         self.f().land(done);
         self.f().at(target.path.last().map_or(target.span, TargetStep::span));
-        self.f().emit(Op::SetPath, place, old, path | TAKE);
+        self.f().emit(Op::SetPath, place, old, path | TAKE | GROWN);
         self.f().emit(Op::Clear, right, 0, 0);
         self.f().emit(Op::Clear, item, 0, 0);
     }
@@ -524,7 +598,7 @@ impl<'a> Compiler<'a> {
                 self.f().at(span);
                 self.f().emit(Op::ReleasePath, place, old, path);
                 self.arithmetic(op, old, old, right);
-                self.set_part(field, step, place, old);
+                self.set_part(field, step, place, (old, GROWN));
                 self.f().emit(Op::Clear, right, 0, 0);
                 self.f().land(done);
                 return;
@@ -537,10 +611,11 @@ impl<'a> Compiler<'a> {
             Err(k) => self.f().emit(Op::GetField, old, place, k),
         };
         let number = is_number(operand);
+        let grown = if op == BinaryOp::Add { GROWN } else { 0 };
         if let Some(literal) = Self::number(operand) {
             self.f().at(span);
             self.arithmetic_with(op, old, old, &literal);
-            self.set_part(field, step, place, old);
+            self.set_part(field, step, place, (old, grown));
             return;
         }
         let right = if op == BinaryOp::Add && !number {
@@ -555,7 +630,7 @@ impl<'a> Compiler<'a> {
         };
         self.f().at(span);
         self.arithmetic(op, old, old, right);
-        self.set_part(field, step, place, old);
+        self.set_part(field, step, place, (old, grown));
         if !number && op == BinaryOp::Add {
             self.f().dirty.push(right);
         } else {
@@ -574,11 +649,17 @@ impl<'a> Compiler<'a> {
     }
 
     /// Stores the new value of a field (its name's constant) or element (its index).
-    fn set_part(&mut self, field: Result<Reg, u32>, step: &TargetStep, place: Reg, value: Reg) {
+    fn set_part(
+        &mut self,
+        field: Result<Reg, u32>,
+        step: &TargetStep,
+        place: Reg,
+        (value, grown): (Reg, u32),
+    ) {
         self.f().at(step.span());
         match field {
             Ok(i) => self.f().emit(Op::SetIndex, place, i, u32::from(value) | TAKE),
-            Err(k) => self.f().emit(Op::SetField, place, value, k | TAKE),
+            Err(k) => self.f().emit(Op::SetField, place, value, k | TAKE | grown),
         };
     }
 

@@ -60,7 +60,10 @@ impl<'a> Compiler<'a> {
     /// Compiles one operand into `t`; `moved` as in `args`.
     pub(super) fn arg(&mut self, e: &'a Expr, t: Reg, moved: Option<Reg>) {
         match e.as_name().cloned().and_then(|name| self.plain_local(&name)) {
-            Some(reg) if Some(reg) == moved => drop(self.f().emit(Op::Take, t, reg, 0)),
+            Some(reg) if Some(reg) == moved => {
+                self.f().emit(Op::Take, t, reg, 0);
+                self.checked(e, t);
+            }
             _ => self.expr(e, t),
         }
     }
@@ -475,15 +478,33 @@ impl<'a> Compiler<'a> {
             self.tail(e, true);
         } else {
             let t = self.f().temp();
-            self.expr(e, t);
+            self.result(e, |compiler| {
+                compiler.expr(e, t);
+                t
+            });
             self.leave(Exit::Return, Some(t));
         }
         self.f().next = mark;
     }
 
-    /// Returns whether a returned call may replace the frame of its caller. It must not if an observer may inspect both
-    /// frames, if the caller's tracing span must last as long as the call, or if the caller's locks must be held until
-    /// it returns.
+    /// Compiles the value that the function returns, which must pass the check of its annotation.
+    fn result(&mut self, e: &'a Expr, evaluate: impl FnOnce(&mut Self) -> Reg) -> Reg {
+        match self.f().result.clone() {
+            Some(check) => {
+                let name = self.f().result_name();
+                self.expecting(e, (&check, &name), None, evaluate)
+            }
+            None => evaluate(self),
+        }
+    }
+
+    /// Whether the function need not look at what the last call returns.
+    fn accepts_result(&mut self, e: &Expr) -> bool {
+        self.f().result.clone().is_none_or(|check| self.proves(&check, e))
+    }
+
+    /// Whether a call whose result is returned takes the place of its caller: an observer may want to see both, the span of
+    /// the caller lasts as long as the call, and what the caller has locked is locked until it has returned.
     fn makes_tail_calls(&mut self) -> bool {
         !self.f().facts.takes_locks
             && !self.vm.traces.get()
@@ -507,33 +528,37 @@ impl<'a> Compiler<'a> {
             ExprKind::Match { value, arms } if !explicit => self.match_expr(value, arms, None, true),
             ExprKind::Call { callee, args, .. } if explicit && args.iter().all(|a| !a.spread) => {
                 let t = self.f().temp();
-                let takes_place = self.makes_tail_calls();
-                self.call(callee, args, e, t, takes_place);
+                let takes_place = self.accepts_result(e) && self.makes_tail_calls();
+                let t = self.result(e, |compiler| {
+                    compiler.call(callee, args, e, t, takes_place);
+                    t
+                });
                 self.f().emit(Op::Return, t, 0, 0);
             }
             ExprKind::Pipe { value, func, op_span } if explicit => {
                 let t = self.f().temp();
                 self.f().at(*op_span);
-                let takes_place = self.makes_tail_calls();
-                self.pipe(value, func, *op_span, t, takes_place);
+                let takes_place = self.accepts_result(e) && self.makes_tail_calls();
+                let t = self.result(e, |compiler| {
+                    compiler.pipe(value, func, *op_span, t, takes_place);
+                    t
+                });
                 self.f().emit(Op::Return, t, 0, 0);
             }
             // The function ends here, so the left operand may be appended to in place.
             ExprKind::Binary { op: BinaryOp::Add, op_span, lhs, rhs } => {
-                let l = self.operand_before(lhs, rhs);
-                let r = self.operand(rhs);
-                self.f().at(*op_span);
-                if l == r {
-                    let t = self.f().temp();
-                    self.f().emit(Op::Add, t, l, u32::from(r));
-                    self.f().emit(Op::Return, t, 0, 0);
-                } else {
-                    self.f().emit(Op::Add, l, l, u32::from(r));
-                    self.f().emit(Op::Return, l, 0, 0);
-                }
+                let sum = self.result(e, |compiler| {
+                    let l = compiler.operand_before(lhs, rhs);
+                    let r = compiler.operand(rhs);
+                    compiler.f().at(*op_span);
+                    let sum = if l == r { compiler.f().temp() } else { l };
+                    compiler.f().emit(Op::Add, sum, l, u32::from(r));
+                    sum
+                });
+                self.f().emit(Op::Return, sum, 0, 0);
             }
             _ => {
-                let r = self.operand(e);
+                let r = self.result(e, |compiler| compiler.operand(e));
                 self.f().emit(Op::Return, r, 0, 0);
             }
         }

@@ -7,10 +7,10 @@ use harn_value::{EnumType, Ref, StructType, Value};
 use rustc_hash::FxHashSet;
 
 use super::Compiler;
-use super::scope::{Binding, Func, Reg};
+use super::scope::{Binding, Func, Known, Reg};
 use crate::bytecode::{FieldSite, Hot, Ins, Op, Proto, scanned};
 use crate::closure::Closure;
-use crate::params::{Check, ParamCheck};
+use crate::params::{Annotated, Check, TypeCheck};
 use crate::types::Alias;
 
 /// Role of a function node.
@@ -62,7 +62,8 @@ impl<'a> Compiler<'a> {
         f.shown = self.shown();
         self.funcs.push(f);
         let of_tool = std::mem::take(&mut self.tool_comes);
-        // Parameters take the first registers; each name becomes visible after the defaults of earlier parameters.
+        let receiver = self.receiver.take();
+        // Parameters take the first registers; names become visible after the defaults before them.
         let regs: Vec<Reg> = func.params.iter().map(|_| self.f().temp()).collect();
         for (param, &reg) in func.params.iter().zip(&regs) {
             self.f().at(param.span);
@@ -73,15 +74,16 @@ impl<'a> Compiler<'a> {
                 self.expr(default, reg);
                 self.f().land(given);
             }
-            if !param.rest
-                && let Some(ty) = &param.ty
-                && let Some(check) = self.with_types(|scope| Check::of(ty, scope, of_tool))
-            {
+            let check = param
+                .ty
+                .as_ref()
+                .and_then(|ty| self.with_types(|scope| Check::of(ty, scope, of_tool)))
+                .map(Rc::new);
+            if let Some(check) = &check {
                 self.f().at(param.span);
-                let index = self.f().checks.len() as u32;
-                let later = self.f().generator;
-                self.f().checks.push(ParamCheck { name: param.name.name.to_string(), check, later });
-                self.f().emit(Op::CheckParam, reg, 0, index);
+                let place = if self.f().generator { Annotated::LateParameter } else { Annotated::Parameter };
+                let name = param.name.name.to_string();
+                self.emit_check(reg, TypeCheck { name, check: check.clone(), place });
             }
             if param.name.name == "_" {
                 continue;
@@ -91,6 +93,15 @@ impl<'a> Compiler<'a> {
                 self.f().emit(Op::NewCell, reg, 0, 0);
             }
             self.f().declare(&param.name.name, Binding::Local { reg, mutable: false, cell }, true, true);
+            let known = match &check {
+                Some(check) => Some(Known::passing(check)),
+                None if param.name.name == "self" => receiver.clone().map(Known::instance),
+                None => None,
+            };
+            self.f().learn(&param.name.name, known);
+        }
+        if role == Role::Function && !self.f().generator {
+            self.f().result = func.ret.as_ref().and_then(|ty| self.annotation(ty));
         }
         if role == Role::Function {
             self.open_span(name);
@@ -222,6 +233,13 @@ impl<'a> Compiler<'a> {
             }
             self.f().declare(name, binding, matches!(decl, DeclKind::Struct(_)), true);
         }
+        for decl in decls() {
+            if let DeclKind::Struct(d) = decl
+                && let Some(Binding::Struct(ty, alias)) = self.resolve_type(&d.name.name)
+            {
+                self.set_field_types(&ty, &alias);
+            }
+        }
         let hoisted: Vec<&Function> = decls()
             .flat_map(|d| match d {
                 DeclKind::Fn(d) => vec![&d.func],
@@ -229,9 +247,9 @@ impl<'a> Compiler<'a> {
                 _ => Vec::new(),
             })
             .collect();
-        let mut variables: Vec<&Ident> = Vec::new();
+        let mut variables: Vec<(&Ident, Option<&TypeExpr>)> = Vec::new();
         for stmt in stmts {
-            if let StmtKind::Let { pattern, .. } = &stmt.kind {
+            if let StmtKind::Let { mutable, pattern, ty, .. } = &stmt.kind {
                 let facts = self.f().facts;
                 let names = match &pattern.kind {
                     PatternKind::Name(name) => vec![name],
@@ -245,12 +263,12 @@ impl<'a> Compiler<'a> {
                     let earlier = facts.nested.get(&name.name).is_some_and(|&first| first < stmt.span.end);
                     let table = self.facts;
                     if earlier || hoisted.iter().any(|f| table.of(f).mentioned.contains(&name.name)) {
-                        variables.push(name);
+                        variables.push((name, ty.as_ref().filter(|_| *mutable)));
                     }
                 }
             }
         }
-        for name in &variables {
+        for (name, ty) in &variables {
             if name.name == "_" || self.f().in_scope(&name.name).is_some() {
                 continue;
             }
@@ -258,6 +276,11 @@ impl<'a> Compiler<'a> {
             self.f().at(name.span);
             self.f().emit(Op::NewEmptyCell, reg, 0, 0);
             self.f().declare(&name.name, Binding::Local { reg, mutable: true, cell: true }, false, false);
+            // Functions that are compiled before the declaration assign it, too.
+            let check = ty.and_then(|ty| self.annotation(ty));
+            let facts = self.f().facts;
+            let known = check.map(|check| Known::variable(&check, &name.name, facts));
+            self.f().learn(&name.name, known);
         }
         self.hoist_functions(stmts);
         self.impl_blocks(stmts);
@@ -396,6 +419,7 @@ impl<'a> Compiler<'a> {
             let mark = self.f().next;
             let t = self.f().temp();
             let name = format!("{}.{}", d.name.name, method.decl.name.name);
+            self.receiver = Some(alias.clone());
             self.generic(&method.decl, |compiler| compiler.closure(&method.decl.func, &name, t));
             let number = self.f().structs.len() as u32;
             self.f().structs.push(ty.clone());

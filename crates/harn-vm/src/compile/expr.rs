@@ -9,6 +9,7 @@ use super::Compiler;
 use super::effects::Effects;
 use super::scope::{Binding, Reg};
 use crate::bytecode::{FailKind, MAX_C, Op};
+use crate::params::{Annotated, TypeCheck};
 
 impl<'a> Compiler<'a> {
     /// Evaluates `e` for its side effects.
@@ -38,6 +39,7 @@ impl<'a> Compiler<'a> {
         match &e.kind {
             ExprKind::Name(name) => {
                 if let Some(reg) = self.plain_local(name) {
+                    self.checked(e, reg);
                     return reg;
                 }
             }
@@ -73,6 +75,7 @@ impl<'a> Compiler<'a> {
     /// Evaluates an operand; the flag is true for an intermediate result, which the next instruction may move out.
     fn owned_operand(&mut self, e: &'a Expr) -> (Reg, bool) {
         if let Some(reg) = e.as_name().cloned().and_then(|name| self.plain_local(&name)) {
+            self.checked(e, reg);
             return (reg, false);
         }
         let t = self.f().temp();
@@ -120,6 +123,7 @@ impl<'a> Compiler<'a> {
         } else {
             self.expr_into(e, dst);
         }
+        self.checked(e, dst);
         self.f().next = mark;
     }
 
@@ -711,7 +715,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn struct_literal(&mut self, name: &'a Ident, items: &'a [DictItem], dst: Reg) {
-        let Some(Binding::Struct(ty, _)) = self.resolve_type(&name.name) else {
+        let Some(Binding::Struct(ty, alias)) = self.resolve_type(&name.name) else {
             let text = format!("Undefined variable: {}{}", name.name, self.hint(&name.name));
             self.f().at(name.span);
             self.fail(FailKind::Plain, &text);
@@ -739,15 +743,35 @@ impl<'a> Compiler<'a> {
         for _ in &ty.fields {
             self.f().temp();
         }
+        let checks = self.literal_checks(&ty, &alias);
         for slot in 0..ty.fields.len() {
-            if !given.contains(&slot) {
-                self.f().emit(Op::LoadAbsent, first + slot as Reg, 0, 0);
+            if given.contains(&slot) {
+                continue;
             }
+            let reg = first + slot as Reg;
+            // A missing field reads as nil.
+            if let Some((check, field)) = checks.get(slot).cloned().flatten()
+                && !check.accepts(&Value::NIL)
+            {
+                self.f().at(name.span);
+                self.load_nil(reg);
+                self.emit_check(reg, TypeCheck { name: field, check, place: Annotated::Value });
+            }
+            self.f().emit(Op::LoadAbsent, reg, 0, 0);
         }
         for item in items {
             if let DictItem::Entry { key, value } = item {
                 let slot = ty.position(&key.name).unwrap_or_default();
-                self.expr(value, first + slot as Reg);
+                let reg = first + slot as Reg;
+                match checks.get(slot).cloned().flatten() {
+                    Some((check, field)) => {
+                        self.expecting(value, (&check, &field), None, |compiler| {
+                            compiler.expr(value, reg);
+                            reg
+                        });
+                    }
+                    None => self.expr(value, reg),
+                }
             }
         }
         self.f().at(name.span);

@@ -15,7 +15,9 @@ pub(super) struct Facts {
     pub(super) nested: FxHashMap<Name, u32>,
     /// Names assigned anywhere in it, including nested functions.
     pub(super) assigned: FxHashSet<Name>,
-    /// Whether it has blocks that run on every exit (`finally`, `defer`, `mutex`, `deadline`).
+    /// Names to whose fields or items something is assigned, nested functions included.
+    pub(super) parts_assigned: FxHashSet<Name>,
+    /// Whether it has blocks that run on every way out (`finally`, `defer`, `mutex`, `deadline`).
     cleanup: bool,
     /// Whether it takes locks, including nested functions: its permits hold them until it returns.
     pub(super) takes_locks: bool,
@@ -91,15 +93,19 @@ impl<'a> Visitor<'a> for Walk {
             *first = start.min(*first);
             outer.mentioned.insert(name.clone());
         }
-        for name in &facts.assigned {
-            outer.assigned.insert(name.clone());
-        }
+        outer.assigned.extend(facts.assigned.iter().cloned());
+        outer.parts_assigned.extend(facts.parts_assigned.iter().cloned());
         self.table.insert(&raw const *func, facts);
     }
 
     fn stmt(&mut self, stmt: &'a Stmt) {
         match &stmt.kind {
-            StmtKind::Assign { target, .. } => self.assign(&target.root.name),
+            StmtKind::Assign { target, .. } => {
+                self.assign(&target.root.name);
+                if !target.path.is_empty() {
+                    self.top().parts_assigned.insert(target.root.name.clone());
+                }
+            }
             StmtKind::Override { name, .. } => self.mention(&name.name),
             StmtKind::Defer(_) | StmtKind::Mutex(_) => self.top().cleanup = true,
             _ => {}

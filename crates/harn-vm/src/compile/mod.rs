@@ -10,6 +10,7 @@
 //! `return`), `pattern`, `decl` (functions and other declarations), and `effects` (side effects of an expression on
 //! variables that were read before).
 
+mod annotation;
 mod assign;
 mod call;
 mod control;
@@ -35,7 +36,7 @@ use crate::vm::Vm;
 use decl::Role;
 use facts::FactsTable;
 pub(crate) use scope::Binding;
-use scope::{Func, Reg};
+use scope::{Func, Reg, TopAnnotations};
 
 /// An error that does not depend on whether the code is executed.
 #[derive(Debug, Clone)]
@@ -112,7 +113,12 @@ pub(crate) struct Compiler<'a> {
     type_params: Vec<Name>,
     /// Whether the next function is a tool's body, whose arguments a model writes.
     tool_comes: bool,
-    /// Number of suggestions computed for unknown names.
+    /// The annotations of the top level of `own_module`.
+    top_known: TopAnnotations,
+    own_module: u32,
+    /// The struct whose methods are compiled.
+    receiver: Option<Rc<Alias>>,
+    /// Suggestions for unknown names so far.
     hints: std::cell::Cell<u32>,
     /// Statements of the top level.
     items: &'a [Stmt],
@@ -150,6 +156,9 @@ pub(crate) fn compile(
         top_fixed: FxHashMap::default(),
         type_params: Vec::new(),
         tool_comes: false,
+        top_known: TopAnnotations::default(),
+        own_module: module.id,
+        receiver: None,
         hints: std::cell::Cell::new(if is_whole { 0 } else { MAX_HINTS }),
         items: &program.items,
     };
@@ -344,6 +353,7 @@ impl<'a> Compiler<'a> {
         main.plain_yield = true;
         main.shown = self.shown();
         self.funcs.push(main);
+        self.top_annotations(program);
         self.top_declarations(program);
         self.top_functions(program);
         self.impl_blocks(&program.items);

@@ -4,14 +4,15 @@ use std::rc::Rc;
 
 use harn_syntax::Span;
 use harn_syntax::ast::Name;
+use harn_syntax::signature::Kinds;
 use harn_value::{EnumType, Ref, Str, StructType, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::facts::Facts;
 use crate::bytecode::{
-    Capture, Handler, Ins, MAX_C, MethodSite, Op, PathStep, Proto, Shown, ShownLocal, TAKE,
+    Capture, GROWN, Handler, Ins, MAX_C, MethodSite, Op, PathStep, Proto, Shown, ShownLocal,
 };
-use crate::params::ParamCheck;
+use crate::params::{Check, TypeCheck};
 use crate::types::{Alias, Named};
 
 /// A register number.
@@ -80,6 +81,53 @@ impl Binding {
     }
 }
 
+/// What is known of a value or variable.
+#[derive(Clone)]
+pub(super) struct Known {
+    /// The kinds that it can have.
+    pub(super) kinds: Kinds,
+    /// A check that it passes.
+    pub(super) exact: Option<Rc<Check>>,
+    /// The check of an annotated variable that can be assigned.
+    pub(super) declared: Option<Rc<Check>>,
+    /// The struct that it is an instance of.
+    pub(super) instance: Option<Rc<Alias>>,
+}
+
+impl Known {
+    /// A value of these kinds.
+    pub(super) fn kinds(kinds: Kinds) -> Known {
+        let kinds = if kinds == Kinds::NONE { Kinds::ANY } else { kinds };
+        Known { kinds, exact: None, declared: None, instance: None }
+    }
+
+    /// A value that passes `check`.
+    pub(super) fn passing(check: &Rc<Check>) -> Known {
+        Known { exact: Some(check.clone()), ..Known::kinds(check.possible()) }
+    }
+
+    /// A variable with the annotation `check` that can be assigned. Assignments to parts of the variable `name` are not checked:
+    /// then only its kind is known.
+    pub(super) fn variable(check: &Rc<Check>, name: &Name, facts: &Facts) -> Known {
+        let exact = (!facts.parts_assigned.contains(name)).then(|| check.clone());
+        Known { exact, declared: Some(check.clone()), ..Known::kinds(check.possible()) }
+    }
+
+    /// An instance of a struct.
+    pub(super) fn instance(alias: Rc<Alias>) -> Known {
+        Known { instance: Some(alias), ..Known::kinds(Kinds::STRUCT) }
+    }
+}
+
+/// The annotations of a file's top level.
+#[derive(Default)]
+pub(super) struct TopAnnotations {
+    /// What is known of the variables that functions share.
+    pub(super) variables: FxHashMap<Name, Known>,
+    /// The checks of the results of functions.
+    pub(super) results: FxHashMap<Name, Rc<Check>>,
+}
+
 /// A name in a scope.
 pub(super) struct Local {
     pub(super) name: Name,
@@ -90,6 +138,8 @@ pub(super) struct Local {
     pub(super) fixed: bool,
     /// The first instruction after its declaration.
     from: usize,
+    /// What is known of its value.
+    pub(super) known: Option<Box<Known>>,
 }
 
 #[derive(Default)]
@@ -152,7 +202,11 @@ pub(super) struct Func<'a> {
     captured: Vec<(Name, Binding, u32)>,
     pub(super) methods: Vec<MethodSite>,
     pub(super) paths: Vec<Box<[PathStep]>>,
-    pub(super) checks: Vec<ParamCheck>,
+    pub(super) checks: Vec<TypeCheck>,
+    /// What expressions must be that are compiled next.
+    pub(super) expected: Vec<(*const harn_syntax::ast::Expr, TypeCheck)>,
+    /// What its result must be.
+    pub(super) result: Option<Rc<Check>>,
     pub(super) structs: Vec<Ref<StructType>>,
     pub(super) handlers: Vec<Handler>,
     pub(super) scopes: Vec<Scope>,
@@ -197,6 +251,8 @@ impl<'a> Func<'a> {
             methods: Vec::new(),
             paths: Vec::new(),
             checks: Vec::new(),
+            expected: Vec::new(),
+            result: None,
             structs: Vec::new(),
             handlers: Vec::new(),
             scopes: vec![Scope::default()],
@@ -316,7 +372,8 @@ impl<'a> Func<'a> {
         self.too_large
             || self.most > u32::from(Reg::MAX)
             || self.code.len() > MAX_CODE
-            || self.consts.len() > TAKE as usize
+            || self.consts.len() > GROWN as usize
+            || self.paths.len() > GROWN as usize
     }
 
     /// Converts `number` to 16 bits, and records an overflow.
@@ -393,7 +450,7 @@ impl<'a> Func<'a> {
             self.variables[at] = true;
         }
         let from = self.code.len();
-        self.scope().add(Local { name: name.clone(), binding, declared, fixed, from });
+        self.scope().add(Local { name: name.clone(), binding, declared, fixed, from, known: None });
     }
 
     /// Records the variables of a scope that ends here for an observer.
@@ -435,12 +492,28 @@ impl<'a> Func<'a> {
     /// Looks up a name in the scopes of this function. If `nested`, the lookup is for a nested function, which also
     /// sees variables that are declared later.
     pub(super) fn find_local(&self, name: &str, nested: bool) -> Option<&Binding> {
+        self.find_entry(name, nested).map(|local| &local.binding)
+    }
+
+    /// The entry behind [`Self::find_local`].
+    pub(super) fn find_entry(&self, name: &str, nested: bool) -> Option<&Local> {
         self.scopes
             .iter()
             .rev()
             .flat_map(|scope| scope.places(name).map(move |at| &scope.locals[at]))
             .find(|local| local.declared || nested)
-            .map(|local| &local.binding)
+    }
+
+    /// Notes what is known of the variable that was declared last under this name.
+    pub(super) fn learn(&mut self, name: &Name, known: Option<Known>) {
+        if let (Some(known), Some(local)) = (known, self.in_scope(name)) {
+            local.known = Some(Box::new(known));
+        }
+    }
+
+    /// The name of the result in messages.
+    pub(super) fn result_name(&self) -> String {
+        if self.name.starts_with('<') { "result".to_owned() } else { format!("{}()", self.name) }
     }
 
     /// Returns whether code of this function may run after an error of the code being compiled.

@@ -1,10 +1,14 @@
 //! Compilation of statements and blocks.
 
+use std::rc::Rc;
+
 use harn_syntax::ast::*;
+use harn_syntax::signature::Kinds;
 
 use super::Compiler;
-use super::scope::{Binding, Control, Exit, Guard, Reg};
+use super::scope::{Binding, Control, Exit, Guard, Known, Reg};
 use crate::bytecode::{FailKind, Handler, HandlerKind, Op};
+use crate::params::{Annotated, Check, TypeCheck};
 
 impl<'a> Compiler<'a> {
     /// Compiles a block in a new scope; its value goes to `dst`.
@@ -36,6 +40,7 @@ impl<'a> Compiler<'a> {
         if block.stmts.iter().any(|s| matches!(s.kind, StmtKind::Defer(_))) || self.f().generator {
             let t = self.f().temp();
             self.block(block, Some(t));
+            self.check_result(t);
             self.leave(Exit::Return, Some(t));
             return;
         }
@@ -49,6 +54,10 @@ impl<'a> Compiler<'a> {
             }
             _ => {
                 self.stmts(&block.stmts, None);
+                let leaves = block.stmts.last().map(|last| &last.kind);
+                if !matches!(leaves, Some(StmtKind::Return(_) | StmtKind::Throw(_))) {
+                    self.check_nil_result();
+                }
                 self.leave(Exit::Return, None);
             }
         }
@@ -131,9 +140,9 @@ impl<'a> Compiler<'a> {
         let mark = self.f().next;
         match &stmt.kind {
             StmtKind::Expr(e) => self.effect(e),
-            StmtKind::Let { mutable, pattern, value, .. } => {
-                // The registers of declared variables stay reserved.
-                self.let_stmt(*mutable, pattern, value);
+            StmtKind::Let { mutable, pattern, ty, value } => {
+                // What is declared keeps its registers.
+                self.let_stmt(*mutable, pattern, ty.as_ref(), value);
                 return;
             }
             StmtKind::Assign { target, op, op_span, value } => self.assign(target, *op, *op_span, value),
@@ -209,7 +218,26 @@ impl<'a> Compiler<'a> {
         self.f().next = mark;
     }
 
+    /// Checks the result of the function.
+    fn check_result(&mut self, reg: Reg) {
+        if let Some(check) = self.f().result.clone() {
+            let name = self.f().result_name();
+            self.emit_check(reg, TypeCheck { name, check, place: Annotated::Value });
+        }
+    }
+
+    /// Checks that the function may return nil.
+    fn check_nil_result(&mut self) {
+        if self.f().result.as_ref().is_some_and(|check| !check.accepts(&harn_value::Value::NIL)) {
+            let t = self.f().temp();
+            self.load_nil(t);
+            self.check_result(t);
+            self.f().next -= 1;
+        }
+    }
+
     fn leave_with_nil(&mut self) {
+        self.check_nil_result();
         if self.f().control.iter().any(|c| matches!(c, Control::Finally { .. })) {
             let t = self.f().temp();
             self.load_nil(t);
@@ -221,29 +249,35 @@ impl<'a> Compiler<'a> {
 
     // ---- declarations of variables ----
 
-    fn let_stmt(&mut self, mutable: bool, pattern: &'a Pattern, value: &'a Expr) {
+    fn let_stmt(&mut self, mutable: bool, pattern: &'a Pattern, ty: Option<&TypeExpr>, value: &'a Expr) {
         if let PatternKind::Name(name) = &pattern.kind {
             if name.name == "_" {
                 self.effect(value);
                 return;
             }
             let fixed = self.redeclares(name, mutable);
+            let check = ty.and_then(|ty| self.annotation(ty));
+            let known = self.known_variable(&name.name, check.as_ref(), value, mutable);
             let target = self.target_of(name, mutable);
             if let Target::Register(reg) = target {
-                self.named(value, &name.name, reg);
+                self.initial(value, check.as_ref(), &name.name, reg);
                 self.clean_up(Some(reg));
                 if fixed {
                     self.fail_redeclared(name);
                 }
                 self.finish_variable(name, reg, mutable);
+                self.f().learn(&name.name, known);
             } else {
                 let mark = self.f().next;
                 let t = self.f().temp();
-                self.named(value, &name.name, t);
+                self.initial(value, check.as_ref(), &name.name, t);
                 if fixed {
                     self.fail_redeclared(name);
                 }
                 self.store(name, target, t, mutable);
+                if matches!(target, Target::Cell(_)) {
+                    self.f().learn(&name.name, known);
+                }
                 self.f().next = mark;
             }
             return;
@@ -258,9 +292,16 @@ impl<'a> Compiler<'a> {
         self.f().next = mark;
     }
 
-    /// Evaluates an initializer.
-    fn named(&mut self, value: &'a Expr, _name: &Name, dst: Reg) {
-        self.expr(value, dst);
+    /// Evaluates the first value of a variable, which must pass the check of the annotation.
+    fn initial(&mut self, value: &'a Expr, check: Option<&Rc<Check>>, name: &Name, dst: Reg) {
+        let evaluate = |compiler: &mut Self| {
+            compiler.expr(value, dst);
+            dst
+        };
+        match check {
+            Some(check) => drop(self.expecting(value, (check, name), None, evaluate)),
+            None => drop(evaluate(self)),
+        }
     }
 
     /// Returns whether this declaration repeats an immutable name of the same scope.
@@ -402,7 +443,7 @@ impl<'a> Compiler<'a> {
             let empty = self.f().jump(Op::RangePrep, state, u16::from(*exclusive));
             self.f().control.push(Control::Loop { breaks: Vec::new(), continues: Vec::new() });
             let top = self.f().pc();
-            self.loop_body(pattern, item, body);
+            self.loop_body(pattern, item, Some(Known::kinds(Kinds::INT)), body);
             let next = self.f().pc();
             self.next_round();
             self.f().at(*op_span);
@@ -418,7 +459,7 @@ impl<'a> Compiler<'a> {
         self.f().control.push(Control::Loop { breaks: Vec::new(), continues: Vec::new() });
         let enter = self.f().jump(Op::Jump, 0, 0);
         let top = self.f().pc();
-        self.loop_body(pattern, item, body);
+        self.loop_body(pattern, item, None, body);
         let next = self.f().pc();
         self.next_round();
         self.f().land(enter);
@@ -429,8 +470,8 @@ impl<'a> Compiler<'a> {
         self.f().emit(Op::EndLoop, state, 0, 0);
     }
 
-    /// Compiles the body in a new scope, with the loop variables bound from `item`.
-    fn loop_body(&mut self, pattern: &'a Pattern, item: Reg, body: &'a Block) {
+    /// The body with the loop variables bound from `item`, in a scope of its own.
+    fn loop_body(&mut self, pattern: &'a Pattern, item: Reg, known: Option<Known>, body: &'a Block) {
         self.f().open_scope();
         match &pattern.kind {
             PatternKind::Name(name) if name.name == "_" => {}
@@ -442,6 +483,10 @@ impl<'a> Compiler<'a> {
                     false,
                     true,
                 );
+                // The body may assign it.
+                if !self.f().facts.assigned.contains(&name.name) {
+                    self.f().learn(&name.name, known);
+                }
             }
             _ => {
                 let targets = self.pattern_targets(pattern, true);
