@@ -63,7 +63,20 @@ fn parse_tool(tool: &Value) -> Result<ToolDef, OptionError> {
     if tool.is_string() {
         return Err(OptionError::new("tools must be declared as tool definition dicts or a tool_registry"));
     }
-    // A dict in OpenAI's wire shape is a definition too.
+    match tool.type_name() {
+        "closure" => {
+            return Err(OptionError::new(
+                "tools: a function can be a tool if it has a name and no rest parameter and is no generator; declare it with `fn` or `tool`",
+            ));
+        }
+        "builtin" => {
+            return Err(OptionError::new(
+                "tools: a builtin is not a tool; call it in a function and pass the function",
+            ));
+        }
+        _ => {}
+    }
+    // A dict in the wire shape of OpenAI is a definition too.
     let inner = tool.get("function").filter(|f| f.is_object()).unwrap_or(tool);
     let name = str_at(inner, "name")
         .filter(|_| tool.is_object())

@@ -6,7 +6,7 @@ use harn_value::{Dict, Value};
 use harn_vm::Result;
 use harn_vm::closure::is_callable;
 
-use crate::convert::{entry, text, thrown};
+use crate::convert::{entry, text, thrown, with_functions};
 
 /// The builtin that runs an agent as a tool: its first argument is the agent.
 pub(crate) const AGENT_TOOL: &str = "__agent_tool";
@@ -187,7 +187,7 @@ impl Roster {
             options.remove(key);
         }
         if let Some(names) = tools {
-            let given = options.get_str("tools").cloned().unwrap_or_default();
+            let given = with_functions(&options.get_str("tools").cloned().unwrap_or_default());
             let has = crate::convert::to_json(&given);
             if let Some(text) =
                 harn_agent::surface::misses("agent_loop: handoffs: tools", names, &has).first()

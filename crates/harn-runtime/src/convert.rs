@@ -5,7 +5,7 @@
 
 use harn_value::{Data as Json, data::Map};
 use harn_value::{Dict, Value, View, steps};
-use harn_vm::closure::Partial;
+use harn_vm::closure::{Partial, is_callable, tool_definition};
 use harn_vm::{Cx, Error, ErrorKind, Result, check_nesting};
 
 /// Converts a script value. Ends the builtin with an error when the value is nested too deeply or too large for the
@@ -94,6 +94,10 @@ pub(crate) fn options(value: &Value) -> Map<String, Json> {
                     *value = duration_option(key, milliseconds);
                 }
             }
+            let given = entry(value_of, "tools");
+            if given.as_list().is_some_and(|list| list.iter().any(is_callable)) {
+                map.insert("tools".to_owned(), to_json(&with_functions(&given)));
+            }
             if let Some(Json::Array(tools)) = map.get_mut("tools") {
                 *tools = std::mem::take(tools).into_iter().flat_map(tools_in).collect();
             }
@@ -103,7 +107,18 @@ pub(crate) fn options(value: &Value) -> Map<String, Json> {
     }
 }
 
-/// Converts a duration to the unit of its option: milliseconds if the name ends with `_ms`, else seconds.
+/// A list of tools in which the definitions of their tools replace functions; other values as they are.
+pub(crate) fn with_functions(tools: &Value) -> Value {
+    match tools.as_list() {
+        Some(list) if list.iter().any(is_callable) => {
+            let tool = |item: &Value| tool_definition(item).unwrap_or_else(|| item.clone());
+            Value::list(list.iter().map(tool).collect())
+        }
+        _ => tools.clone(),
+    }
+}
+
+/// A duration in the unit of its option: milliseconds where the name says so, else seconds.
 #[expect(clippy::cast_precision_loss, reason = "waits are far below 2^53 milliseconds")]
 fn duration_option(key: &str, milliseconds: i64) -> Json {
     if key.ends_with("_ms") { milliseconds.into() } else { (milliseconds as f64 / 1000.0).into() }

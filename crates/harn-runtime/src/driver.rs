@@ -35,7 +35,7 @@ use harn_vm::{Cx, Error, Result};
 use crate::agents::Roster;
 use crate::builtins::{call_dict, failed};
 use crate::compact::{Writer, compress, llm_options};
-use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json};
+use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json, with_functions};
 use crate::hooks::Hooks;
 use crate::host::{self, Listener};
 use crate::live;
@@ -329,7 +329,7 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
         config.history = history;
     }
     reminders.adopt(cx.vm(), &session.id, &pending(config.options.get("transcript").unwrap_or(&Json::Null)));
-    let tools = entry(given, "tools");
+    let tools = with_functions(&entry(given, "tools"));
     let callback =
         |keys: [&str; 2]| keys.iter().map(|key| entry(given, key)).find(is_callable).unwrap_or_default();
     let listener = Rc::new(Listener::new(cx, &session, joined));

@@ -10,7 +10,7 @@ use harn_vm::closure::is_callable;
 use harn_vm::{Cx, Error, Result};
 
 use crate::agents::{AGENT_TOOL, is_agent, with_model};
-use crate::convert::{entry, partial, text, to_json};
+use crate::convert::{entry, partial, text, to_json, with_functions};
 
 /// Returns the surface for the validation of a loop's tools.
 pub(crate) fn surface_of(
@@ -51,7 +51,7 @@ pub(crate) fn surface_of(
 /// Returns the tools of a registry or of a list of tools and registries, by name. OpenAI's format has the name in
 /// `function`.
 fn named(tools: &Value) -> Vec<(String, Value)> {
-    let list = if tools.as_list().is_some() { tools.clone() } else { entry(tools, "tools") };
+    let list = if tools.as_list().is_some() { with_functions(tools) } else { entry(tools, "tools") };
     let mut out = Vec::new();
     for tool in list.as_list().into_iter().flat_map(|list| list.iter()) {
         let name = || text(&entry(tool, "name")).or_else(|| text(&entry(&entry(tool, "function"), "name")));

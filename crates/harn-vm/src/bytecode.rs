@@ -570,7 +570,9 @@ pub struct Proto {
     pub module: u32,
     /// Span of the declaration, to which parameter errors refer.
     pub span: Span,
-    /// Debug information for an observer; `None` in programs without one.
+    /// The definition of the function as a tool, without its handler.
+    pub described: Option<Value>,
+    /// What an observer is shown; nothing in programs without one.
     pub(crate) shown: Option<Box<Shown>>,
 }
 

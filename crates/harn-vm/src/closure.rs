@@ -136,13 +136,15 @@ pub(crate) fn is_tool(value: &Value, name: &str) -> bool {
         .is_some_and(|own| own.as_str().is_some_and(|own| own == name))
 }
 
-/// Returns the declared name of a function; `None` for closures without a name and for other values.
-pub fn declared_name(value: &Value) -> Option<&str> {
-    let name = Closure::of(value)?.proto.name.as_str();
-    (!name.starts_with('<')).then_some(name)
+/// The definition of the tool that calls a declared function: its name, the description and the parameters from its doc comment and
+/// annotations. Nothing for values without a name or with parameters that a model cannot give.
+pub fn tool_definition(value: &Value) -> Option<Value> {
+    let mut definition = Closure::of(value)?.proto.described.clone()?;
+    definition.as_dict_mut()?.make_mut().insert("handler", value.clone());
+    Some(definition)
 }
 
-/// Returns how many arguments a call of the function should pass; `None` for values that cannot be called.
+/// How many parameters a function has that a call should give; nothing for what cannot be called.
 pub fn parameter_count(value: &Value) -> Option<usize> {
     if let Some(closure) = Closure::of(value) {
         return Some(closure.proto.params as usize);

@@ -477,6 +477,7 @@ mod tests {
             file: "test".into(),
             module: 0,
             span: Span::default(),
+            described: None,
             shown: None,
         }
     }

@@ -14,7 +14,7 @@ use harn_vm::{Cx, Result};
 use crate::agents::only;
 use crate::audit;
 use crate::builtins::check_system;
-use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json, told};
+use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json, told, with_functions};
 use crate::driver::run_loop;
 use crate::llm_embedder::{new_id, notice_keys, runtime};
 use crate::option_check::{own, refuse_unknown, refuse_wrong};
@@ -58,7 +58,7 @@ impl SubAgent {
         let own = own("sub_agent_run");
         notice_keys(cx, given, &own);
         let tools = match options.remove("tools").filter(|tools| !tools.is_nil()) {
-            Some(tools) if is_registry(&tools) || tools.as_list().is_some() => tools,
+            Some(tools) if is_registry(&tools) || tools.as_list().is_some() => with_functions(&tools),
             Some(_) => return Err(thrown("sub_agent_run: tools must be a tool registry")),
             None => sessions.tools(cx).unwrap_or_default(),
         };

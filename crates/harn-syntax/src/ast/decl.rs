@@ -228,6 +228,8 @@ pub struct FnDecl {
     pub type_params: Vec<TypeParam>,
     /// The `where` clause.
     pub bounds: Vec<WhereBound>,
+    /// The text of the doc comment before it.
+    pub doc: Option<Name>,
     /// Parameters, result type and body.
     pub func: Function,
 }

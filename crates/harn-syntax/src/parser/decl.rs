@@ -54,6 +54,7 @@ pub(super) fn declaration<'s>() -> impl Grammar<'s, Decl> {
             _ => return inp.fail(Reason::AttributeOnStatement),
         };
         match &mut kind {
+            DeclKind::Fn(decl) => decl.doc = doc,
             DeclKind::Tool(decl) => decl.doc = doc,
             DeclKind::Struct(decl) => decl.doc = doc,
             DeclKind::Type(decl) => decl.doc = doc,
@@ -209,7 +210,7 @@ fn fn_decl<'s>() -> impl Grammar<'s, FnDecl> {
         let bounds = where_clause(inp)?;
         let func = inp.parse(function(block().map(|body| (Vec::new(), None, body))))?;
         let func = Function { params, ret, is_gen, span: inp.span_from_token(start), ..func };
-        Ok(FnDecl { name, type_params, bounds, func })
+        Ok(FnDecl { name, type_params, bounds, doc: None, func })
     })
 }
 

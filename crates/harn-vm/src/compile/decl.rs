@@ -47,6 +47,63 @@ impl<'a> Compiler<'a> {
         done
     }
 
+    /// Compiles the function of a declaration, which programs can use as a tool.
+    pub(super) fn declared<T>(&mut self, d: &FnDecl, compile: impl FnOnce(&mut Self) -> T) -> T {
+        self.generic(d, |compiler| {
+            compiler.described = compiler.description(d);
+            compile(compiler)
+        })
+    }
+
+    /// The definition of a function as a tool, if it is used as a value and a model can give all of its parameters.
+    fn description(&self, d: &FnDecl) -> Option<Value> {
+        let is_used = self.is_imported || self.facts.values.contains(&d.name.name);
+        let func = &d.func;
+        let has_rest = func.params.iter().any(|param| param.rest);
+        if !is_used || has_rest || func.is_gen || func.has_yield || self.module.file.starts_with("std/") {
+            return None;
+        }
+        let (doc, documented) = harn_syntax::doc::split_params(d.doc.as_deref().unwrap_or_default());
+        let parameter = |param: &Param| {
+            let mut schema = self.parameter_schema(param, &documented);
+            if let (Some(default), Some(dict)) = (&param.default, schema.as_dict_mut()) {
+                let dict = dict.make_mut();
+                if let Some(value) = literal(default) {
+                    dict.insert("default", value);
+                }
+                dict.insert("required", Value::bool(false));
+            }
+            (self.vm.intern(&param.name.name), schema)
+        };
+        let parameters: harn_value::Dict = func.params.iter().map(parameter).collect();
+        let mut definition: harn_value::Dict = [
+            ("name", Value::str(&d.name.name)),
+            ("description", Value::str(&doc)),
+            ("parameters", Value::dict(parameters)),
+        ]
+        .into_iter()
+        .collect();
+        if let Some(ret) = &func.ret {
+            let schema = self.with_types(|scope| crate::schema::json_schema(ret, scope));
+            definition.insert("returns", schema);
+        }
+        Some(Value::dict(definition))
+    }
+
+    /// The schema of a parameter of a tool; `documented` are the parameters that its doc comment describes.
+    fn parameter_schema(&self, param: &Param, documented: &[(&str, &str)]) -> Value {
+        let schema = match &param.ty {
+            Some(ty) => self.with_types(|scope| crate::schema::json_schema(ty, scope)),
+            None => Value::dict([("type", "any")].into_iter().collect()),
+        };
+        let mut note = param.note.as_deref().cloned().unwrap_or_default();
+        if note.doc.is_none() {
+            note.doc =
+                documented.iter().find(|(name, _)| *name == param.name.name).map(|(_, doc)| Name::new(doc));
+        }
+        crate::schema::annotate(schema, Some(&note), true)
+    }
+
     /// Compiles a function whose enclosing functions are on the stack.
     pub(super) fn function(&mut self, func: &'a Function, name: &str, role: Role) -> Rc<Proto> {
         self.begin_function(func, name, role);
@@ -63,6 +120,7 @@ impl<'a> Compiler<'a> {
         self.funcs.push(f);
         let of_tool = std::mem::take(&mut self.tool_comes);
         let receiver = self.receiver.take();
+        self.f().described = self.described.take();
         // Parameters take the first registers; names become visible after the defaults before them.
         let regs: Vec<Reg> = func.params.iter().map(|_| self.f().temp()).collect();
         for (param, &reg) in func.params.iter().zip(&regs) {
@@ -187,6 +245,7 @@ impl<'a> Compiler<'a> {
             file: self.module.file.clone(),
             module: self.module.source,
             span,
+            described: f.described,
             shown,
         };
         if self.errors.is_empty()
@@ -371,17 +430,18 @@ impl<'a> Compiler<'a> {
                 else {
                     continue;
                 };
-                let proto = self.generic(d, |compiler| compiler.function(func, &d.name.name, Role::Function));
+                let proto =
+                    self.declared(d, |compiler| compiler.function(func, &d.name.name, Role::Function));
                 self.vm.set_function(index, Closure::value(proto, Box::default()));
             } else if let Some((reg, cell)) = dynamic.next() {
                 if cell {
                     let t = self.f().temp();
-                    self.generic(d, |compiler| compiler.closure(func, &d.name.name, t));
+                    self.declared(d, |compiler| compiler.closure(func, &d.name.name, t));
                     self.f().emit(Op::SetCell, reg, t, 0);
                     self.f().emit(Op::Clear, t, 0, 0);
                     self.f().next -= 1;
                 } else {
-                    self.generic(d, |compiler| compiler.closure(func, &d.name.name, reg));
+                    self.declared(d, |compiler| compiler.closure(func, &d.name.name, reg));
                 }
             }
         }
@@ -543,18 +603,8 @@ impl<'a> Compiler<'a> {
         self.f().emit(Op::NewDict, t, 0, d.func.params.len() as u32);
         for param in d.func.params.iter().filter(|p| !p.rest) {
             let entry = self.f().temp();
-            let schema = match &param.ty {
-                Some(ty) => self.with_types(|scope| crate::schema::json_schema(ty, scope)),
-                None => Value::dict([("type", "any")].into_iter().collect()),
-            };
-            let mut note = param.note.as_deref().cloned().unwrap_or_default();
-            if note.doc.is_none() {
-                note.doc = documented
-                    .iter()
-                    .find(|(name, _)| *name == param.name.name)
-                    .map(|(_, doc)| Name::new(doc));
-            }
-            self.load_const(crate::schema::annotate(schema, Some(&note), true), entry);
+            let schema = self.parameter_schema(param, &documented);
+            self.load_const(schema, entry);
             if let Some(default) = &param.default {
                 let value = self.f().temp();
                 self.expr(default, value);
@@ -655,6 +705,25 @@ impl<'a> Compiler<'a> {
         }
         self.f().close_scope();
     }
+}
+
+/// The value of a literal.
+fn literal(e: &Expr) -> Option<Value> {
+    Some(match &e.kind {
+        ExprKind::Nil => Value::NIL,
+        ExprKind::Bool(b) => Value::bool(*b),
+        ExprKind::Int(i) => Value::int(*i),
+        ExprKind::Float(f) => Value::float(*f),
+        ExprKind::Str(text) => Value::str(text),
+        ExprKind::Paren(inner) => literal(inner)?,
+        ExprKind::List(items) if items.is_empty() => Value::list(Vec::new()),
+        ExprKind::Dict(items) if items.is_empty() => Value::dict(harn_value::Dict::new()),
+        ExprKind::Unary { op: UnaryOp::Neg, operand, .. } => match literal(operand)? {
+            number if number.as_int().is_some() => Value::int(number.as_int()?.checked_neg()?),
+            number => Value::float(-number.as_float()?),
+        },
+        _ => return None,
+    })
 }
 
 pub(crate) fn attr_value(value: &AttrValue) -> Value {

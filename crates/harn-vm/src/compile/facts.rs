@@ -32,6 +32,8 @@ pub(super) struct FactsTable {
     /// Whether dropping a value may have visible effects: some function has `yield` and cleanup blocks
     /// (see [`crate::cleanup`]), or takes locks, which are released when their permits are dropped.
     pub(super) settles: bool,
+    /// Names that are mentioned other than to call them.
+    pub(super) values: FxHashSet<Name>,
 }
 
 impl FactsTable {
@@ -39,7 +41,7 @@ impl FactsTable {
         let mut walk = Walk::new();
         walk.stmts(&program.items);
         let top = walk.stack.pop().unwrap_or_default();
-        FactsTable { table: walk.table, settles: walk.settles || top.takes_locks, top }
+        FactsTable { table: walk.table, settles: walk.settles || top.takes_locks, top, values: walk.values }
     }
 
     pub(super) fn of(&self, func: &Function) -> &Facts {
@@ -51,11 +53,20 @@ struct Walk {
     table: FxHashMap<*const Function, Facts>,
     stack: Vec<Facts>,
     settles: bool,
+    values: FxHashSet<Name>,
+    /// The name that the call being walked calls.
+    callee: *const Expr,
 }
 
 impl Walk {
     fn new() -> Walk {
-        Walk { table: FxHashMap::default(), stack: vec![Facts::default()], settles: false }
+        Walk {
+            table: FxHashMap::default(),
+            stack: vec![Facts::default()],
+            settles: false,
+            values: FxHashSet::default(),
+            callee: std::ptr::null(),
+        }
     }
 
     fn top(&mut self) -> &mut Facts {
@@ -125,7 +136,11 @@ impl<'a> Visitor<'a> for Walk {
             ExprKind::Name(name) => {
                 self.top().takes_locks |= crate::sync::gives_permits(name);
                 self.mention(name);
+                if !std::ptr::eq(self.callee, expr) && !self.values.contains(name) {
+                    self.values.insert(name.clone());
+                }
             }
+            ExprKind::Call { callee, .. } => self.callee = &raw const **callee,
             ExprKind::StructLit { name, .. } => self.mention(&name.name),
             ExprKind::Try { finally: Some(_), .. } | ExprKind::Deadline { .. } => self.top().cleanup = true,
             _ => {}

@@ -118,6 +118,10 @@ pub(crate) struct Compiler<'a> {
     own_module: u32,
     /// The struct whose methods are compiled.
     receiver: Option<Rc<Alias>>,
+    /// What describes the next function as a tool.
+    described: Option<harn_value::Value>,
+    /// Whether other files can use the functions of this one as values.
+    is_imported: bool,
     /// Suggestions for unknown names so far.
     hints: std::cell::Cell<u32>,
     /// Statements of the top level.
@@ -159,6 +163,8 @@ pub(crate) fn compile(
         top_known: TopAnnotations::default(),
         own_module: module.id,
         receiver: None,
+        described: None,
+        is_imported: mode == Mode::Imported,
         hints: std::cell::Cell::new(if is_whole { 0 } else { MAX_HINTS }),
         items: &program.items,
     };
@@ -404,7 +410,7 @@ impl<'a> Compiler<'a> {
             };
             // Top-level functions cannot access registers of the main code.
             let main = std::mem::take(&mut self.funcs);
-            let proto = self.generic(d, |compiler| compiler.function(&d.func, &d.name.name, Role::Function));
+            let proto = self.declared(d, |compiler| compiler.function(&d.func, &d.name.name, Role::Function));
             self.funcs = main;
             self.vm.set_function(index, crate::closure::Closure::value(proto, Box::default()));
         }

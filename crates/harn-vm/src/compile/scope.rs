@@ -205,6 +205,8 @@ pub(super) struct Func<'a> {
     pub(super) checks: Vec<TypeCheck>,
     /// What expressions must be that are compiled next.
     pub(super) expected: Vec<(*const harn_syntax::ast::Expr, TypeCheck)>,
+    /// What describes it as a tool.
+    pub(super) described: Option<Value>,
     /// What its result must be.
     pub(super) result: Option<Rc<Check>>,
     pub(super) structs: Vec<Ref<StructType>>,
@@ -253,6 +255,7 @@ impl<'a> Func<'a> {
             checks: Vec::new(),
             expected: Vec::new(),
             result: None,
+            described: None,
             structs: Vec::new(),
             handlers: Vec::new(),
             scopes: vec![Scope::default()],
