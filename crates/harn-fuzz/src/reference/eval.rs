@@ -13,7 +13,7 @@ use harn_syntax::ast::*;
 
 use super::calls::{builtin, is_builtin, method};
 use super::machine::{Env, It, Machine, SIZE, STEPS, Scope, closure, declare, find, inner, throw};
-use super::value::{Coroutine, Done, Exit, Fun, Future_, Gen, Link, V, suspend};
+use super::value::{Coroutine, Done, Exit, Fun, Future_, Gen, Link, V, passes, suspend};
 
 /// Runs a program and returns its output. Returns `None` if it uses a feature that the reference does not support.
 pub(super) fn run(program: &Program) -> Option<String> {
@@ -87,10 +87,11 @@ fn call<'p>(it: It<'p>, callee: V<'p>, args: Vec<V<'p>>) -> Future_<'p, V<'p>> {
             let coroutine = Coroutine::new(body, link);
             return Ok(V::Gen(Rc::new(Gen { coroutine: RefCell::new(Some(coroutine)) })));
         }
-        match body.await {
-            Err(Exit::Return(value)) => Ok(value),
-            other => other,
-        }
+        let value = match body.await {
+            Err(Exit::Return(value)) => value,
+            other => other?,
+        };
+        if passes(fun.func.ret.as_ref(), &value) { Ok(value) } else { it.unknown() }
     })
 }
 
@@ -480,6 +481,10 @@ fn expr<'p>(it: It<'p>, e: &'p Expr, env: Env<'p>, link: Rc<Link<'p>>) -> Future
                 let fields =
                     decl.fields.iter().map(|f| Some((f.name.name.clone(), given.remove(&f.name.name)?)));
                 let Some(fields) = fields.collect::<Option<Vec<_>>>() else { return it.unknown() };
+                let mut typed = decl.fields.iter().zip(&fields);
+                if !typed.all(|(field, (_, value))| passes(field.ty.as_ref(), value)) {
+                    return it.unknown();
+                }
                 V::Struct(Rc::new((name.name.clone(), fields)))
             }
             ExprKind::Closure { func, .. } => closure(func, &env),

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use harn_syntax::ast::BinaryOp;
 
 use super::machine::{Machine, SIZE, throw};
-use super::value::{Done, V};
+use super::value::{Done, V, passes};
 
 /// Returns the result of int arithmetic, or an overflow error.
 fn fits<'p>(result: Option<i64>, x: &i64, sign: &str, y: &i64) -> Done<'p, i64> {
@@ -131,6 +131,11 @@ impl<'p> Machine<'p> {
                     return self.unknown();
                 };
                 field.1 = self.changed(&field.1, rest, value)?;
+                let declared = self.structs.get(&s.0).into_iter().flat_map(|decl| &decl.fields);
+                let mut typed = declared.zip(&fields);
+                if !typed.all(|(field, (_, value))| passes(field.ty.as_ref(), value)) {
+                    return self.unknown();
+                }
                 Ok(V::Struct(Rc::new((s.0.clone(), fields))))
             }
             _ => self.unknown(),

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use harn_syntax::ast::{Function, Name};
+use harn_syntax::ast::{Function, Name, TypeExpr, TypeKind};
 
 /// Maximum number of parts of a value before a program is abandoned: a walk visits shared parts repeatedly, and `d
 /// = [d, d]` in a loop quickly creates more of them than can be visited.
@@ -48,7 +48,24 @@ pub(super) enum V<'p> {
     Gen(Rc<Gen<'p>>),
 }
 
-/// A variable, shared by the closures that capture it.
+/// Whether a value certainly passes an annotation. Types other than the simplest ones are not compared.
+pub(super) fn passes(ty: Option<&TypeExpr>, value: &V<'_>) -> bool {
+    let Some(ty) = ty else { return true };
+    let TypeKind::Named { name, args } = &ty.kind else { return false };
+    let is_of_kind = matches!(
+        (name.name.as_str(), value),
+        ("any", _)
+            | ("nil", V::Nil)
+            | ("bool", V::Bool(_))
+            | ("int", V::Int(_))
+            | ("string", V::Str(_))
+            | ("list", V::List(_))
+            | ("dict", V::Dict(_))
+    );
+    args.is_empty() && is_of_kind
+}
+
+/// A variable: shared by the closures over it.
 pub(super) type Place<'p> = Rc<RefCell<V<'p>>>;
 
 /// A variable with its name, and whether it can be assigned.
