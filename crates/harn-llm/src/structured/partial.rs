@@ -69,9 +69,9 @@ impl PartialAnswer {
         self.parsed = self.text.len();
         let schema = self.schema.get_or_insert_with(|| Compiled::new(&self.output));
         let json = json_of(&self.text);
-        let open = if schema.is_ambiguous { None } else { Some(parse_partial as fn(&str) -> _) };
-        let parsers = open.into_iter().chain([parse_closed as fn(&str) -> _]);
-        let value = parsers.into_iter().find_map(|parse| schema.fitting(&parse(json).ok()?))?;
+        let fitting = |parsed: Result<Value, _>| parsed.ok().and_then(|value| schema.fitting(&value));
+        let open = if schema.is_ambiguous { None } else { fitting(parse_partial(json)) };
+        let value = open.or_else(|| fitting(parse_closed(json)))?;
         if value == self.last {
             return None;
         }
