@@ -32,7 +32,8 @@ impl AgentLoop {
             None => self.config.guards_output && !self.state.guarded && self.state.status.is_none(),
         };
         let mut out = self.state.messages.clone();
-        if withholds && let Some(reply) = out.iter().rposition(|message| message.role == Role::Assistant) {
+        let reply = self.state.messages.iter().rposition(|message| message.role == Role::Assistant);
+        if withholds && let Some(reply) = reply {
             // Results of tools that the withheld reply calls would have no call.
             out.truncate(reply);
         }
