@@ -6,13 +6,28 @@
 //!
 //! | Key | Meaning |
 //! | --- | --- |
-//! | `default = EXPR` | The value of an option that is missing or nil; without this key, that of `Default` |
-//! | `shown = "..."` | The default in the documentation, if it differs from the source of `default` |
-//! | `ty = "..."` | The type in the notation of signatures, if it differs from that of the field's type |
-//! | `with = PATH` | Converts the value: `fn(&Value) -> Result<T, String>` |
-//! | `name = "..."` | The name of the option, if it differs from the field name |
-//! | `flatten` | The field is a struct with more options of the same dict |
-//! | `nil` | nil is a valid value; the field is an `Option<Value>` |
+//! | `default = EXPR` | The value of an option that is missing or nil; otherwise that of `Default` |
+//! | `shown = "..."` | The default in the documentation, if it is not the source of `default` |
+//! | `ty = "..."` | The type in the notation of signatures, if it is not that of the field's type |
+//! | `with = EXPR` | Reads the option: `fn(&Value) -> Result<T, String>` |
+//! | `name = "..."` | The name of the option, if it is not that of the field |
+//! | `flatten` | The field is a struct of options that belong to the same dict |
+//! | `nil` | nil is a value of the option; the field is an `Option<Value>` |
+//! | `foreign = ["..."]` | Names of the option in other libraries, for hints |
+//!
+//! `#[options(data)]` on the struct describes a dict of data (`DataOptions`): types of fields are read with `FromData`, and fields
+//! have more keys:
+//!
+//! | Key | Meaning |
+//! | --- | --- |
+//! | `shape = SHAPE` | What the value must look like, if it is not the shape of the field's type |
+//! | `range = A..=B` | The limits of a number; `A..` for an int has no upper one |
+//! | `one_of = ["..."]` | The words that the option takes |
+//! | `group = TYPE` | The field is made from the options of another struct, by `with`: `fn(TYPE) -> Result<T, E>` |
+//! | `dependent` | The option can be checked only together with others |
+//! | `skip` | The field is no option, and begins with its `Default` |
+//!
+//! There, `with` is a `fn(&Data) -> Result<T, E>` with a complete error, and `nil` makes the field an `Option<Data>`.
 //!
 //! The error of `with` is appended to the name of the option: `must be positive`, or `: expected a list`.
 //!
@@ -22,9 +37,14 @@
 
 use std::fmt::Display;
 
+use proc_macro2::TokenStream;
 use quote::quote;
+use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
-use syn::{Attribute, Data, DeriveInput, Expr, Field, Fields, Lit, LitStr, Meta, Path, parse_macro_input};
+use syn::{
+    Attribute, Data, DeriveInput, Expr, ExprRange, Field, Fields, Ident, Lit, LitStr, Meta, RangeLimits,
+    Token, Type, bracketed, parse_macro_input, parse_quote,
+};
 
 /// Derives `Options`; see the crate documentation.
 #[proc_macro_derive(Options, attributes(option, options))]
@@ -39,10 +59,33 @@ struct Keys {
     default: Option<Expr>,
     shown: Option<LitStr>,
     ty: Option<LitStr>,
-    with: Option<Path>,
+    with: Option<Expr>,
     name: Option<LitStr>,
     nil: bool,
     flatten: bool,
+    foreign: Vec<LitStr>,
+    shape: Option<Expr>,
+    group: Option<Type>,
+    dependent: bool,
+    skip: bool,
+}
+
+/// The shape of a number between limits.
+fn range(limits: &ExprRange) -> syn::Result<Expr> {
+    match (&limits.start, &limits.end, &limits.limits) {
+        (Some(from), None, _) => Ok(parse_quote!(::harn_schema::shape::Shape::Int(#from))),
+        (Some(from), Some(to), RangeLimits::Closed(_)) => {
+            Ok(parse_quote!(::harn_schema::shape::Shape::Number(#from, #to)))
+        }
+        _ => error(limits, "expected `LEAST..` for an int or `LEAST..=MOST` for a number"),
+    }
+}
+
+/// The strings of a list.
+fn strings(input: ParseStream) -> syn::Result<Vec<LitStr>> {
+    let list;
+    bracketed!(list in input);
+    Ok(list.parse_terminated(<LitStr as Parse>::parse, Token![,])?.into_iter().collect())
 }
 
 fn error<T>(at: &impl Spanned, text: impl Display) -> syn::Result<T> {
@@ -61,6 +104,16 @@ fn keys(field: &Field) -> syn::Result<Keys> {
                 "with" => keys.with = Some(meta.value()?.parse()?),
                 "name" => keys.name = Some(meta.value()?.parse()?),
                 "nil" => keys.nil = true,
+                "foreign" => keys.foreign = strings(meta.value()?)?,
+                "shape" => keys.shape = Some(meta.value()?.parse()?),
+                "range" => keys.shape = Some(range(&meta.value()?.parse()?)?),
+                "one_of" => {
+                    let words = strings(meta.value()?)?;
+                    keys.shape = Some(parse_quote!(::harn_schema::shape::Shape::Word(&[#(#words),*])));
+                }
+                "group" => keys.group = Some(meta.value()?.parse()?),
+                "dependent" => keys.dependent = true,
+                "skip" => keys.skip = true,
                 "flatten" => keys.flatten = true,
                 other => return error(key, format!("unknown key `{other}`")),
             }
@@ -91,6 +144,7 @@ struct DictKeys {
     thrown: bool,
     own_type: bool,
     short: Option<LitStr>,
+    data: bool,
 }
 
 fn dict_keys(input: &DeriveInput) -> syn::Result<DictKeys> {
@@ -101,10 +155,12 @@ fn dict_keys(input: &DeriveInput) -> syn::Result<DictKeys> {
                 keys.thrown = true;
             } else if meta.path.is_ident("own_type") {
                 keys.own_type = true;
+            } else if meta.path.is_ident("data") {
+                keys.data = true;
             } else if meta.path.is_ident("short") {
                 keys.short = Some(meta.value()?.parse()?);
             } else {
-                return error(&meta.path, "expected `thrown`, `own_type` or `short`");
+                return error(&meta.path, "expected `thrown`, `own_type`, `data` or `short`");
             }
             Ok(())
         })?;
@@ -112,20 +168,51 @@ fn dict_keys(input: &DeriveInput) -> syn::Result<DictKeys> {
     Ok(keys)
 }
 
-fn implementation(input: &DeriveInput) -> syn::Result<proc_macro::TokenStream> {
-    let Data::Struct(data) = &input.data else { return error(&input.ident, "expected a struct") };
-    let Fields::Named(fields) = &data.fields else { return error(&input.ident, "expected named fields") };
-    let (mut groups, mut rows, mut reads) = (Vec::new(), Vec::new(), Vec::new());
-    for field in &fields.named {
-        let Some(ident) = &field.ident else { continue };
+/// The parts of an implementation: rows of the table, in groups, and the reading of each field.
+#[derive(Default)]
+struct Parts {
+    groups: Vec<TokenStream>,
+    rows: Vec<TokenStream>,
+    reads: Vec<TokenStream>,
+}
+
+impl Parts {
+    /// Adds the options of another struct.
+    fn group(&mut self, fields: TokenStream) {
+        let rows = std::mem::take(&mut self.rows);
+        self.groups.push(quote!(&[#(#rows),*]));
+        self.groups.push(fields);
+    }
+
+    fn add(&mut self, ident: &Ident, field: &Field, is_data: bool) -> syn::Result<()> {
         let keys = keys(field)?;
         let field_type = &field.ty;
+        let options = match is_data {
+            true => quote!(::harn_schema::options::DataOptions),
+            false => quote!(::harn_schema::options::Options),
+        };
+        let from = match is_data {
+            true => quote!(::harn_schema::options::FromData),
+            false => quote!(::harn_schema::options::FromOption),
+        };
+        if !is_data && (keys.shape.is_some() || keys.group.is_some() || keys.dependent || keys.skip) {
+            return error(ident, "expected a key of `#[options(data)]` only there");
+        }
+        if keys.skip {
+            self.reads.push(quote!(#ident: ::core::default::Default::default()));
+            return Ok(());
+        }
         if keys.flatten {
-            groups.push(quote!(&[#(#rows),*]));
-            groups.push(quote!(<#field_type as ::harn_schema::options::Options>::FIELDS));
-            rows.clear();
-            reads.push(quote!(#ident: <#field_type as ::harn_schema::options::Options>::read(given)?));
-            continue;
+            self.group(quote!(<#field_type as #options>::FIELDS));
+            self.reads.push(quote!(#ident: <#field_type as #options>::read(given)?));
+            return Ok(());
+        }
+        if let Some(group) = &keys.group {
+            let Some(with) = &keys.with else { return error(ident, "a group needs `with`") };
+            self.group(quote!(<#group as #options>::FIELDS));
+            let read = quote!(#with(<#group as #options>::read(given)?));
+            self.reads.push(quote!(#ident: #read.map_err(|wrong| wrong.to_string())?));
+            return Ok(());
         }
         let doc = docs(&field.attrs);
         if doc.is_empty() {
@@ -136,46 +223,107 @@ fn implementation(input: &DeriveInput) -> syn::Result<proc_macro::TokenStream> {
         let name = keys.name.as_ref().map_or(plain, LitStr::value);
         let ty = match &keys.ty {
             Some(ty) => quote!(#ty),
-            None => quote!(<#field_type as ::harn_schema::options::FromOption>::TYPE),
+            None => quote!(<#field_type as #from>::TYPE),
         };
         let default = match (&keys.shown, &keys.default) {
             (Some(shown), _) => quote!(Some(#shown)),
             (None, Some(default)) => quote!(Some(stringify!(#default))),
-            (None, None) if keys.with.is_none() => {
-                quote!(<#field_type as ::harn_schema::options::FromOption>::MISSING)
-            }
+            (None, None) if keys.with.is_none() && !is_data => quote!(<#field_type as #from>::MISSING),
             (None, None) => quote!(None),
         };
-        rows.push(quote! {
-            ::harn_schema::options::OptionField { name: #name, ty: #ty, doc: #doc, default: #default }
-        });
-        if keys.nil {
-            reads.push(quote!(#ident: given.given(#name)));
-            continue;
-        }
-        let read = match &keys.with {
-            Some(with) => quote!(#with),
-            None => quote!(<#field_type as ::harn_schema::options::FromOption>::from_option),
+        let shape = match &keys.shape {
+            Some(shape) => quote!(#shape),
+            None if is_data && keys.with.is_none() && !keys.nil => quote!(<#field_type as #from>::SHAPE),
+            None => quote!(::harn_schema::shape::Shape::Any),
         };
+        let (foreign, is_dependent) = (&keys.foreign, keys.dependent);
+        self.rows.push(quote! {
+            ::harn_schema::options::OptionField {
+                name: #name,
+                ty: #ty,
+                doc: #doc,
+                default: #default,
+                shape: #shape,
+                foreign: &[#(#foreign),*],
+                is_dependent: #is_dependent,
+            }
+        });
         let missing = match &keys.default {
             Some(default) => quote!(#default),
             None => quote!(::core::default::Default::default()),
         };
-        reads.push(quote!(#ident: given.read(#name, #read)?.unwrap_or_else(|| #missing)));
+        let value = if keys.nil {
+            match is_data {
+                true => quote!(::harn_schema::options::given_data(given, #name, #shape)?),
+                false => quote!(given.given(#name)),
+            }
+        } else if is_data {
+            let read = match &keys.with {
+                Some(with) => quote!(|value| {
+                    let with = #with;
+                    with(value).map(Some)
+                }),
+                None => quote!(|value| {
+                    ::core::result::Result::<_, ::std::string::String>::Ok(
+                        <#field_type as #from>::from_data(value),
+                    )
+                }),
+            };
+            quote! {
+                ::harn_schema::options::read_data(given, #name, #shape, #read)?.unwrap_or_else(|| #missing)
+            }
+        } else {
+            let read = match &keys.with {
+                Some(with) => quote!(#with),
+                None => quote!(<#field_type as #from>::from_option),
+            };
+            quote!(given.read(#name, #read)?.unwrap_or_else(|| #missing))
+        };
+        self.reads.push(quote!(#ident: #value));
+        Ok(())
     }
+}
+
+fn implementation(input: &DeriveInput) -> syn::Result<proc_macro::TokenStream> {
+    let Data::Struct(data) = &input.data else { return error(&input.ident, "expected a struct") };
+    let Fields::Named(fields) = &data.fields else { return error(&input.ident, "expected named fields") };
+    let DictKeys { thrown, own_type, short, data: is_data } = dict_keys(input)?;
+    let mut parts = Parts::default();
+    for field in &fields.named {
+        if let Some(ident) = &field.ident {
+            parts.add(ident, field, is_data)?;
+        }
+    }
+    let Parts { groups, rows, reads } = parts;
+    let table = quote! {
+        const FIELDS: &'static [::harn_schema::options::OptionField] = {
+            const GROUPS: &[&[::harn_schema::options::OptionField]] = &[#(#groups,)* &[#(#rows),*]];
+            const LEN: usize = ::harn_schema::options::count(GROUPS);
+            &::harn_schema::options::joined::<LEN>(GROUPS)
+        };
+    };
     let ident = &input.ident;
-    let DictKeys { thrown, own_type, short } = dict_keys(input)?;
+    if is_data {
+        return Ok(quote! {
+            impl ::harn_schema::options::DataOptions for #ident {
+                #table
+
+                fn read(
+                    given: &::harn_schema::options::Object,
+                ) -> ::core::result::Result<Self, ::std::string::String> {
+                    Ok(#ident { #(#reads),* })
+                }
+            }
+        }
+        .into());
+    }
     let short = match short {
         Some(name) => quote!(Some(#name)),
         None => quote!(None),
     };
     let implementation = quote! {
         impl ::harn_schema::options::Options for #ident {
-            const FIELDS: &'static [::harn_schema::options::OptionField] = {
-                const GROUPS: &[&[::harn_schema::options::OptionField]] = &[#(#groups,)* &[#(#rows),*]];
-                const LEN: usize = ::harn_schema::options::count(GROUPS);
-                &::harn_schema::options::joined::<LEN>(GROUPS)
-            };
+            #table
             const TYPE: &'static str = {
                 const FIELDS: &[::harn_schema::options::OptionField] =
                     <#ident as ::harn_schema::options::Options>::FIELDS;

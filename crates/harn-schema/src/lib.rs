@@ -16,10 +16,11 @@
 //! | `complaint` | validation messages |
 //! | `lead` | fast path to the groups of patterns with a literal prefix |
 //! | `pattern` | compiled regular expressions |
-//! | `near` | similar names for suggestions |
-//! | `options` | option dicts described by structs |
-//! | `written` | typos in handwritten schemas |
-//! | `search` | interruptible searches in large strings |
+//! | `near` | the name that was meant |
+//! | `options` | option dicts that structs describe |
+//! | `shape` | checks of options in dicts of data |
+//! | `written` | slips in schemas that people write |
+//! | `search` | searches in large texts that can be stopped |
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
@@ -37,6 +38,7 @@ pub mod options;
 pub mod partial;
 mod pattern;
 pub mod search;
+pub mod shape;
 pub mod words;
 mod written;
 

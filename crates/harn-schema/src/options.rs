@@ -4,10 +4,13 @@
 use std::time::Duration;
 
 pub use harn_derive::Options;
-pub use harn_value::Value;
+pub use harn_value::{Data, Value};
 use harn_value::{Dict, List, Ref, Str};
 
-/// The description of an option.
+pub use crate::shape::Object;
+use crate::shape::{Shape, ShapeError, check_fields, display};
+
+/// An option of a dict.
 #[derive(Debug, Clone, Copy)]
 pub struct OptionField {
     /// Its name.
@@ -18,6 +21,33 @@ pub struct OptionField {
     pub doc: &'static str,
     /// Its documented default; `None` for optional values.
     pub default: Option<&'static str>,
+    /// What its value must look like, in a dict of data.
+    pub shape: Shape,
+    /// Its names in other libraries.
+    pub foreign: &'static [&'static str],
+    /// Whether it can be checked only together with other options.
+    pub is_dependent: bool,
+}
+
+impl OptionField {
+    /// An option that is read elsewhere.
+    pub const fn named(name: &'static str) -> OptionField {
+        let shape = Shape::Any;
+        OptionField { name, ty: "any", doc: "", default: None, shape, foreign: &[], is_dependent: false }
+    }
+
+    /// Whether values are checked before they are read.
+    pub fn has_shape(&self) -> bool {
+        !matches!(self.shape, Shape::Any)
+    }
+
+    /// Returns in words what the option takes: its shape or its type.
+    pub fn takes(&self) -> String {
+        match self.shape {
+            Shape::Any => self.ty.trim_end_matches('?').to_owned(),
+            shape => shape.words(),
+        }
+    }
 }
 
 /// A struct that describes an option dict and stores its values.
@@ -173,7 +203,163 @@ impl FromOption for Duration {
     }
 }
 
-/// Returns the number of options in all groups.
+/// A struct that describes an option dict of data (`#[options(data)]`), and holds its values.
+///
+/// ```
+/// use harn_schema::options::{DataOptions, Options};
+///
+/// #[derive(Options)]
+/// #[options(data)]
+/// struct Sample {
+///     /// How many.
+///     #[option(range = 1.., default = 3, foreign = ["n"])]
+///     count: u32,
+/// }
+/// assert_eq!(Sample::FIELDS[0].foreign, ["n"]);
+/// ```
+///
+/// A range has a lower limit, and only numbers have an upper one; `one_of` takes strings; dicts of values have no shapes:
+///
+/// ```compile_fail
+/// # use harn_schema::options::Options;
+/// #[derive(Options)]
+/// #[options(data)]
+/// struct Sample {
+///     /// How many.
+///     #[option(range = ..3)]
+///     count: u32,
+/// }
+/// ```
+///
+/// ```compile_fail
+/// # use harn_schema::options::Options;
+/// #[derive(Options)]
+/// #[options(data)]
+/// struct Sample {
+///     /// Which.
+///     #[option(one_of = [1, 2])]
+///     which: String,
+/// }
+/// ```
+///
+/// ```compile_fail
+/// # use harn_schema::options::Options;
+/// #[derive(Options)]
+/// struct Sample {
+///     /// How many.
+///     #[option(range = 1..)]
+///     count: i64,
+/// }
+/// ```
+pub trait DataOptions: Sized {
+    /// The options, in the order of the documentation.
+    const FIELDS: &'static [OptionField];
+
+    /// Reads the options; nil is a missing one, and options of others are passed over.
+    ///
+    /// # Errors
+    /// The first option whose value is wrong: its name and what it must be.
+    fn read(given: &Object) -> Result<Self, String>;
+}
+
+/// The type of an option in a dict of data.
+pub trait FromData: Sized {
+    /// The type in the notation of signatures.
+    const TYPE: &'static str;
+    /// What a value must look like.
+    const SHAPE: Shape;
+
+    /// Reads a value of the option's shape; `None` for one that counts as missing.
+    fn from_data(value: &Data) -> Option<Self>;
+}
+
+macro_rules! from_data {
+    ($($ty:ty, $name:literal, $shape:expr, $value:ident => $convert:expr;)*) => {$(
+        impl FromData for $ty {
+            const TYPE: &'static str = $name;
+            const SHAPE: Shape = $shape;
+
+            fn from_data($value: &Data) -> Option<$ty> {
+                $convert
+            }
+        }
+    )*};
+}
+
+from_data! {
+    bool, "bool", Shape::Bool, value => value.as_bool();
+    i64, "int", Shape::Int(i64::MIN), value => value.as_i64();
+    u64, "int", Shape::Int(0), value => value.as_u64();
+    u32, "int", Shape::Int(0), value => value.as_i64().map(|n| u32::try_from(n.max(0)).unwrap_or(u32::MAX));
+    usize, "int", Shape::Int(0), value => value.as_u64().and_then(|n| usize::try_from(n).ok());
+    f64, "int | float", Shape::Number(f64::NEG_INFINITY, f64::INFINITY), value => value.as_f64();
+    String, "string", Shape::Str, value => Some(display(value)).filter(|text| !text.is_empty());
+    Data, "any", Shape::Any, value => Some(value.clone());
+    // An option that is only described, or whose presence is enough.
+    (), "any", Shape::Any, _value => Some(());
+    Object, "dict", Shape::Map(&Shape::Any), value => value.as_object().cloned();
+}
+
+/// A list of strings, or one of them.
+impl FromData for Vec<String> {
+    const TYPE: &'static str = "list<string> | string";
+    const SHAPE: Shape = Shape::Names;
+
+    fn from_data(value: &Data) -> Option<Vec<String>> {
+        Some(match value {
+            Data::Array(items) => items.iter().map(display).collect(),
+            one => vec![display(one)],
+        })
+    }
+}
+
+impl FromData for Vec<Data> {
+    const TYPE: &'static str = "list";
+    const SHAPE: Shape = Shape::List(&Shape::Any);
+
+    fn from_data(value: &Data) -> Option<Vec<Data>> {
+        value.as_array().cloned()
+    }
+}
+
+impl<T: FromData> FromData for Option<T> {
+    const TYPE: &'static str = T::TYPE;
+    const SHAPE: Shape = T::SHAPE;
+
+    fn from_data(value: &Data) -> Option<Option<T>> {
+        T::from_data(value).map(Some)
+    }
+}
+
+/// Checks the values of options that are given; see [`DataOptions`].
+///
+/// # Errors
+/// The first that is wrong, in the order of the fields.
+pub fn check_options(fields: &[OptionField], given: &Object) -> Result<(), ShapeError> {
+    check_fields(fields.iter().map(|field| (field.name, field.shape)), given)
+}
+
+/// The value of an option of a dict of data for which nil is a value.
+#[doc(hidden)]
+pub fn given_data(given: &Object, name: &str, shape: Shape) -> Result<Option<Data>, String> {
+    let Some(value) = given.get(name) else { return Ok(None) };
+    shape.check(name, value).map(|()| Some(value.clone())).map_err(|wrong| wrong.to_string())
+}
+
+/// Reads an option of a dict of data; `None` if it is missing or nil.
+#[doc(hidden)]
+pub fn read_data<T, E: std::fmt::Display>(
+    given: &Object,
+    name: &str,
+    shape: Shape,
+    from: impl FnOnce(&Data) -> Result<Option<T>, E>,
+) -> Result<Option<T>, String> {
+    let Some(value) = given.get(name).filter(|value| !value.is_null()) else { return Ok(None) };
+    shape.check(name, value).map_err(|wrong| wrong.to_string())?;
+    from(value).map_err(|wrong| wrong.to_string())
+}
+
+/// The number of options of all groups.
 #[doc(hidden)]
 pub const fn count(groups: &[&[OptionField]]) -> usize {
     let (mut sum, mut at) = (0, 0);
@@ -187,7 +373,7 @@ pub const fn count(groups: &[&[OptionField]]) -> usize {
 /// Returns the options of all groups.
 #[doc(hidden)]
 pub const fn joined<const N: usize>(groups: &[&[OptionField]]) -> [OptionField; N] {
-    let mut all = [OptionField { name: "", ty: "", doc: "", default: None }; N];
+    let mut all = [OptionField::named(""); N];
     let (mut end, mut group) = (0, 0);
     while group < groups.len() {
         let mut at = 0;
