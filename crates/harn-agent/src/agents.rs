@@ -119,14 +119,12 @@ impl Handoff {
     /// Reads the option `handoffs`.
     ///
     /// # Errors
-    /// An entry is not an agent, an agent name, or a dict around one of them; the agent has an option that handoffs do
-    /// not support; or two handoffs have the same name.
-    pub fn from_options(options: &Map<String, Json>) -> Result<Vec<Handoff>, ConfigError> {
+    /// An entry that is not an agent, the name of one, or a dict around one of them; an option that the agent cannot have;
+    /// two handoffs with one name.
+    pub fn from_option(given: &Json) -> Result<Vec<Handoff>, ConfigError> {
         let wrong = |what: String| ConfigError(format!("agent_loop: handoffs{what}"));
-        let list = match options.get("handoffs") {
-            None | Some(Json::Null) => return Ok(Vec::new()),
-            Some(Json::Array(list)) => list,
-            Some(other) => return Err(wrong(format!(" must be a list of agents, got {}", shown(other)))),
+        let Json::Array(list) = given else {
+            return Err(wrong(format!(" must be a list of agents, got {}", shown(given))));
         };
         let mut out: Vec<Handoff> = Vec::with_capacity(list.len());
         for (at, given) in list.iter().enumerate() {
@@ -230,8 +228,7 @@ mod tests {
     use super::*;
 
     fn read(given: Json) -> Result<Vec<Handoff>, String> {
-        let options = Map::from_iter([("handoffs".to_owned(), given)]);
-        Handoff::from_options(&options).map_err(|error| error.0)
+        Handoff::from_option(&given).map_err(|error| error.0)
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use harn_llm::options::shape::Shape;
 use harn_llm::transcript::Strategy;
+use harn_schema::options::{FromData, Options};
 use harn_value::{Data as Json, data::Map};
 use serde::{Deserialize, Serialize};
 
@@ -76,6 +77,48 @@ pub struct Compaction {
 /// The values of the option that selects the engine.
 pub(crate) const WRITERS: Shape = Shape::Word(&["llm", "truncate", "custom", "observation_mask"]);
 
+/// The options of a loop about long histories.
+#[derive(Options)]
+#[options(data)]
+pub struct CompactionOptions {
+    /// How Harn compacts older messages: `hybrid`, `summarize_middle`, `summarize_all`, `truncate`, `observation_mask` or `custom`; `false` turns it off. The dict is `{strategy, keep_first_n, keep_last_n}`.
+    #[option(ty = "string | dict | bool", shown = "\"hybrid\"", dependent)]
+    compaction: Option<Json>,
+    /// Used only without `compaction`: `llm` (same as `hybrid`), `truncate`, `observation_mask` or `custom`.
+    #[option(shape = WRITERS, dependent)]
+    compact_strategy: Option<String>,
+    /// Compact older messages automatically.
+    #[option(shown = "true")]
+    auto_compact: Option<bool>,
+    /// Compact when a request exceeds this number of tokens. The default is lower if the model's context window is smaller.
+    #[option(range = 0.., default = DEFAULT_THRESHOLD, shown = "48000")]
+    compact_threshold: i64,
+    /// Number of messages at the beginning that are not compacted.
+    #[option(default = 0)]
+    compact_keep_first: usize,
+    /// Number of messages at the end that are not compacted.
+    #[option(default = 10)]
+    compact_keep_last: usize,
+    /// If a request still has more tokens after compaction, compact again with `hard_limit_strategy`.
+    #[option(range = 1..)]
+    hard_limit_tokens: Option<i64>,
+    /// The strategy of the second compaction.
+    #[option(shape = WRITERS, shown = "\"truncate\"", dependent)]
+    hard_limit_strategy: Option<String>,
+    /// The prompt for the summary. The default is built in.
+    #[option(shape = Shape::Text)]
+    summarize_prompt: Option<String>,
+    /// Receives the list of older messages and returns their summary. Selects `custom` unless another strategy is set.
+    #[option(ty = "function", shape = Shape::Closure, dependent)]
+    compact_callback: Option<()>,
+    /// With `observation_mask`: receives a message with a long tool result, and returns its replacement or nil.
+    #[option(ty = "function", shape = Shape::Closure, dependent)]
+    _mask_callback: (),
+    /// Receives `{tool_name, output, max_chars}` for a tool result longer than `tool_output_max_chars`, and returns a shorter string.
+    #[option(ty = "function", shape = Shape::Closure)]
+    _compress_callback: (),
+}
+
 const FIELDS: Shape = Shape::Dict(&[
     ("strategy", Shape::Str),
     ("type", Shape::Str),
@@ -88,13 +131,11 @@ impl Compaction {
     /// Reads the options of a loop.
     ///
     /// # Errors
-    /// An option has the wrong type, or the strategy is unknown.
-    pub fn from_options(options: &Map<String, Json>) -> Result<Compaction, ConfigError> {
-        let int = |map: &Map<String, Json>, key: &str| map.get(key).and_then(Json::as_i64);
-        let text = |key: &str| options.get(key).filter(|v| !v.is_null()).map(Json::printed);
+    /// One of them has another shape, or the strategy is unknown.
+    pub(crate) fn new(given: CompactionOptions) -> Result<Compaction, ConfigError> {
         let none = Map::new();
-        let (word, fields) = match options.get("compaction") {
-            None | Some(Json::Null | Json::Bool(true)) => (None, &none),
+        let (word, fields) = match &given.compaction {
+            None | Some(Json::Bool(true)) => (None, &none),
             Some(Json::Bool(false)) => (Some("none".to_owned()), &none),
             Some(Json::String(word)) => (Some(word.clone()), &none),
             Some(value @ Json::Object(map)) => {
@@ -108,19 +149,17 @@ impl Compaction {
                 ));
             }
         };
-        let older = match options.get("auto_compact") {
-            Some(Json::Bool(false)) => Some("none".to_owned()),
-            _ => text("compact_strategy"),
+        let older = match given.auto_compact {
+            Some(false) => Some("none".to_owned()),
+            _ => given.compact_strategy,
         };
-        let own_writer = || options.get("compact_callback").is_some_and(|c| c.as_opaque().is_some());
+        let has_writer = given.compact_callback.is_some();
         let strategy = word
             .or(older)
-            .unwrap_or_else(|| if own_writer() { "custom".to_owned() } else { "hybrid".to_owned() });
-        let size = |first: Option<i64>, second: Option<i64>, default: usize| {
-            first.or(second).and_then(|n| usize::try_from(n).ok()).unwrap_or(default)
-        };
-        let keep_first = size(int(fields, "keep_first_n"), int(options, "compact_keep_first"), 0);
-        let keep_last = size(int(fields, "keep_last_n"), int(options, "compact_keep_last"), 10);
+            .unwrap_or_else(|| if has_writer { "custom".to_owned() } else { "hybrid".to_owned() });
+        let size = |key: &str| fields.get(key).and_then(usize::from_data);
+        let keep_first = size("keep_first_n").unwrap_or(given.compact_keep_first);
+        let keep_last = size("keep_last_n").unwrap_or(given.compact_keep_last);
         let (engine, keep_first, keep_last) = match strategy.as_str() {
             "none" => (None, keep_first, keep_last),
             "summarize_all" => (Some(Engine::Llm), 0, 0),
@@ -135,7 +174,7 @@ impl Compaction {
                 }
             },
         };
-        if engine == Some(Engine::Custom) && !own_writer() {
+        if engine == Some(Engine::Custom) && !has_writer {
             return Err(ConfigError(
                 "agent_loop: compaction strategy 'custom' needs `compact_callback`".to_owned(),
             ));
@@ -145,10 +184,10 @@ impl Compaction {
             engine,
             keep_first,
             keep_last,
-            threshold: int(options, "compact_threshold").unwrap_or(DEFAULT_THRESHOLD),
-            hard_limit: int(options, "hard_limit_tokens"),
-            hard_engine: text("hard_limit_strategy").and_then(|w| Engine::of(&w)).unwrap_or(Engine::Truncate),
-            summarize_prompt: text("summarize_prompt"),
+            threshold: given.compact_threshold,
+            hard_limit: given.hard_limit_tokens,
+            hard_engine: given.hard_limit_strategy.and_then(|w| Engine::of(&w)).unwrap_or(Engine::Truncate),
+            summarize_prompt: given.summarize_prompt,
         })
     }
 
@@ -164,10 +203,11 @@ impl Compaction {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use harn_schema::options::DataOptions;
     use harn_value::json;
 
     fn read(options: Json) -> Result<Compaction, String> {
-        Compaction::from_options(options.as_object().unwrap()).map_err(|e| e.0)
+        Compaction::new(CompactionOptions::read(options.as_object().unwrap())?).map_err(|e| e.0)
     }
 
     #[test]

@@ -45,6 +45,7 @@ pub mod hook;
 pub mod host_skill;
 pub mod ledger;
 pub mod lifecycle;
+pub mod loop_options;
 pub mod loop_skill;
 pub mod mcp;
 pub mod microcompact;

@@ -49,13 +49,14 @@ pub fn reject_misplaced(options: &Map<String, Json>) -> Result<(), ConfigError> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loop_options::LoopOptions;
+    use harn_llm::options::{CallOptions, DataOptions};
 
     #[test]
     fn what_is_meant_is_an_option() {
         let known = |name: &str| {
             let option = name.split('.').next().unwrap_or_default();
-            crate::config::OPTIONS.iter().any(|(known, _)| *known == option)
-                || harn_llm::options::call_options().any(|(known, _)| known == option)
+            LoopOptions::FIELDS.iter().chain(CallOptions::FIELDS).any(|known| known.name == option)
         };
         assert!(PERMISSION.iter().all(|(word, meant)| !known(word) && known(meant)));
     }

@@ -1,7 +1,7 @@
 //! Option dicts of builtins: those that a struct describes, and the number of those that only a signature describes.
 
 use harn_syntax::signature::{self, Kinds};
-use harn_vm::builtin::Param;
+use harn_vm::builtin::{OptionField, Param};
 
 use crate::wrong_calls::machine;
 
@@ -16,6 +16,18 @@ fn params() -> Vec<(String, &'static Param)> {
     entries.flat_map(|entry| entry.params.iter().map(|param| (entry.full_name.to_owned(), param))).collect()
 }
 
+fn check_described(whose: &str, options: &[OptionField]) {
+    for option in options {
+        let place = format!("{whose}: {}", option.name);
+        let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        assert!(option.name.chars().all(is_name), "{place}");
+        assert!(Kinds::of(option.ty).0 & !Kinds::NIL.0 != 0, "{place}: unknown type `{}`", option.ty);
+        assert!(option.doc.ends_with('.') && option.doc.len() <= 240, "{place}: {}", option.doc);
+        let others = options.iter().filter(|other| other.name == option.name);
+        assert_eq!(others.count(), 1, "{place}: twice");
+    }
+}
+
 #[test]
 fn described_options_are_complete() {
     let mut count = 0;
@@ -24,18 +36,16 @@ fn described_options_are_complete() {
         let written: Vec<_> = signature::options(shape).collect();
         let described: Vec<_> = param.options.iter().map(|option| (option.name, option.ty)).collect();
         assert_eq!(written, described, "{builtin}");
-        for option in param.options {
-            count += 1;
-            let place = format!("{builtin}: {}", option.name);
-            let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-            assert!(option.name.chars().all(is_name), "{place}");
-            assert!(Kinds::of(option.ty).0 & !Kinds::NIL.0 != 0, "{place}: unknown type `{}`", option.ty);
-            assert!(option.doc.ends_with('.') && option.doc.len() <= 240, "{place}: {}", option.doc);
-            let others = param.options.iter().filter(|other| other.name == option.name);
-            assert_eq!(others.count(), 1, "{place}: twice");
-        }
+        check_described(&builtin, param.options);
+        count += param.options.len();
     }
-    assert!(count > 250, "only {count} options are described");
+    for (set, options) in
+        [("call_options", harn_runtime::call_options()), ("loop_options", harn_runtime::loop_options())]
+    {
+        check_described(set, options);
+        count += options.len();
+    }
+    assert!(count > 380, "only {count} options are described");
 }
 
 #[test]

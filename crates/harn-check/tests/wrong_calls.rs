@@ -179,7 +179,7 @@ fn with_wrong_options(ty: &str) -> Vec<(String, String)> {
     let word = ty.trim_end_matches('?');
     let is_set = |set: &str| word.split('|').any(|branch| branch.trim() == set);
     if is_set(signature::LOOP_OPTIONS) || is_set(signature::STAGE_OPTIONS) {
-        let strict = harn_runtime::loop_options().into_iter().filter(|option| option.takes.is_some());
+        let strict = harn_runtime::loop_options().iter().filter(|option| option.has_shape());
         let of_calls = ["tool_format", "session_id", "timeout", "model_tier"];
         let names = strict.map(|option| option.name).chain(of_calls);
         all.extend(names.map(|name| (format!("{{{name}: {{no_such_field: 1}}}}"), name.to_owned())));

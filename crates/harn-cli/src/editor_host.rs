@@ -147,29 +147,24 @@ impl Host for MachineHost {
     fn options(&self, builtin: &str, param: usize) -> Vec<OptionKey> {
         let Some(entry) = self.vm.builtin(builtin) else { return Vec::new() };
         let Some(param) = entry.params.get(param) else { return Vec::new() };
-        if !param.options.is_empty() {
-            let key = |option: &OptionField| OptionKey {
-                name: option.name.to_owned(),
-                ty: Some(option.ty.trim_end_matches('?').to_owned()),
-                doc: option.doc.to_owned(),
-            };
-            return param.options.iter().map(key).collect();
-        }
-        // The options of model calls come from separate tables.
-        let mut names: Vec<String> = match param.ty.trim_end_matches('?') {
-            LOOP_OPTIONS => {
-                let own = harn_runtime::loop_options().into_iter();
-                own.map(|option| option.name.to_owned()).collect()
-            }
-            CALL_OPTIONS => Vec::new(),
-            WORKFLOW_OPTIONS => return harn_runtime::workflow_options().map(named).collect(),
-            ty => return shape_keys(ty).into_iter().map(named).collect(),
+        let key = |option: &OptionField| OptionKey {
+            name: option.name.to_owned(),
+            ty: Some(option.ty.trim_end_matches('?').to_owned()),
+            doc: option.doc.to_owned(),
         };
-        names.extend(harn_runtime::own_options(builtin).into_iter().map(str::to_owned));
-        names.extend(harn_runtime::call_options().into_iter().map(|(name, _)| name.to_owned()));
-        names.sort();
-        names.dedup();
-        names.into_iter().map(named).collect()
+        // The options of model calls and loops are sets with a name.
+        let (own, calls) = match param.ty.trim_start_matches('!').trim_end_matches('?') {
+            LOOP_OPTIONS => (harn_runtime::loop_options(), harn_runtime::call_options()),
+            CALL_OPTIONS => (&[][..], harn_runtime::call_options()),
+            WORKFLOW_OPTIONS => return harn_runtime::workflow_options().map(key).collect(),
+            ty if param.options.is_empty() => return shape_keys(ty).into_iter().map(named).collect(),
+            _ => return param.options.iter().map(key).collect(),
+        };
+        let mut options: Vec<OptionKey> = own.iter().chain(calls).map(key).collect();
+        options.extend(harn_runtime::own_options(builtin).into_iter().map(named));
+        options.sort_by(|a, b| a.name.cmp(&b.name));
+        options.dedup_by(|a, b| a.name == b.name);
+        options
     }
 }
 

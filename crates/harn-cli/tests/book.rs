@@ -142,14 +142,13 @@ fn every_option_has_its_row() {
         names.sort();
         names
     };
-    let owned = |names: Vec<&str>| sorted(names.into_iter().map(str::to_owned).collect());
+    let names = |options: &[harn_vm::builtin::OptionField]| {
+        sorted(options.iter().map(|option| option.name.to_owned()).collect())
+    };
     let rows = listed("llm/options.md");
-    assert_eq!(sorted(rows), owned(harn_runtime::call_options().into_iter().map(|(name, _)| name).collect()));
+    assert_eq!(sorted(rows), names(harn_runtime::call_options()));
     let rows = listed("agents.md");
-    assert_eq!(
-        sorted(rows),
-        owned(harn_runtime::loop_options().into_iter().map(|option| option.name).collect())
-    );
+    assert_eq!(sorted(rows), names(harn_runtime::loop_options()));
 }
 
 /// Returns the pages below a directory.

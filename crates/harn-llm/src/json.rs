@@ -1,5 +1,6 @@
 //! Helpers for JSON-like data.
 
+pub use harn_schema::shape::display;
 use harn_value::{Data as Value, data::Map};
 
 /// An object under construction, in insertion order.
@@ -8,11 +9,6 @@ pub type Object = Map<String, Value>;
 /// Returns the string at `key`, if there is one.
 pub fn str_at<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
     value.get(key).and_then(Value::as_str)
-}
-
-/// Returns the integer at `key`, if there is one.
-pub(crate) fn int_at(value: &Value, key: &str) -> Option<i64> {
-    value.get(key).and_then(Value::as_i64)
 }
 
 /// Returns the list at `key`, empty when missing or of another type.
@@ -38,17 +34,7 @@ pub fn truthy(value: &Value) -> bool {
     }
 }
 
-/// Returns the display string of a value.
-pub fn display(value: &Value) -> String {
-    match value {
-        Value::String(s) => s.clone(),
-        Value::Null => "nil".to_string(),
-        Value::Opaque(opaque) => opaque.text.to_string(),
-        other => other.to_string(),
-    }
-}
-
-/// Truncates `text` to at most `max` bytes, at a character boundary.
+/// Cuts `text` after at most `max` bytes, at a character boundary.
 pub fn clip(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }

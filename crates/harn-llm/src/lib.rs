@@ -29,6 +29,7 @@ pub mod media;
 pub mod message;
 pub mod mock;
 pub mod models;
+pub mod notices;
 pub mod options;
 pub mod rate_limit;
 pub mod record;

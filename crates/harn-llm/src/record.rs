@@ -14,20 +14,20 @@ use harn_value::{Data as Value, json};
 use crate::error::{Category, Kind, LlmError};
 use crate::event_stream::with_payloads;
 use crate::json::{Object, canonical, present, str_at};
+use crate::options::Shape;
 use crate::options::shape::shown;
-use crate::options::{Expected, Shape, check_values};
 use crate::secret::{Secret, redact_url};
 use crate::spread::{hide_spread, without_spread};
 use crate::transport::{HttpRequest, ReplyHead};
 
-/// The expected types of the fields of a reply for which a wrong type would change the reply.
-const RESPONSE: &[(&str, Expected)] = &[
-    ("body", Expected::Only(Shape::Str)),
-    ("body_base64", Expected::Only(Shape::Str)),
-    ("content_type", Expected::Only(Shape::Str)),
-    ("failure", Expected::Only(Shape::Map(&Shape::Any))),
-    ("phrase", Expected::Only(Shape::Str)),
-    ("retry_after", Expected::Only(Shape::Str)),
+/// What the fields of a reply must be whose wrong value would make another reply of it.
+const RESPONSE: &[(&str, Shape)] = &[
+    ("body", Shape::Str),
+    ("body_base64", Shape::Str),
+    ("content_type", Shape::Str),
+    ("failure", Shape::Map(&Shape::Any)),
+    ("phrase", Shape::Str),
+    ("retry_after", Shape::Str),
 ];
 
 /// The content type of Bedrock's streams.
@@ -164,7 +164,8 @@ pub(crate) struct Recorded {
 impl Recorded {
     fn read(response: &Value) -> Result<Recorded, String> {
         let fields = response.as_object().ok_or("`response` must be a dict")?;
-        check_values(RESPONSE.iter().copied(), fields).map_err(|wrong| format!("`response`: {wrong}"))?;
+        harn_schema::shape::check_fields(RESPONSE.iter().copied(), fields)
+            .map_err(|wrong| format!("`response`: {wrong}"))?;
         let text = |key: &str| str_at(response, key).unwrap_or_default().to_string();
         let status = present(response, "status")
             .map(|given| {

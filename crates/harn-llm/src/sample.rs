@@ -6,7 +6,7 @@ use harn_value::Data as Value;
 
 use crate::capabilities::CapabilityMatrix;
 use crate::conversation::Conversation;
-use crate::options::{CallOptions, request_messages};
+use crate::options::{CallOptions, DEFAULT_MAX_TOKENS, request_messages};
 use crate::request::{MAX_RESPONSE_BYTES, OllamaSettings, OutputChannel, OutputPlan, Request, Route};
 
 /// Returns a request to `provider`/`model` with the given options and the prompt `hi`.
@@ -49,7 +49,7 @@ pub(crate) fn request(provider: &str, model: &str, options: Value) -> Request {
         messages: Conversation::from_json(&request_messages(&o, &"hi".into()).unwrap()).unwrap(),
         tools: o.tools.native(shape),
         tool_choice: o.tool_choice.clone(),
-        max_tokens: o.max_tokens,
+        max_tokens: o.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS),
         sampling: o.sampling.clone(),
         thinking: o.thinking,
         interleaved_thinking: o.interleaved_thinking,

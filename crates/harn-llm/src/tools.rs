@@ -458,39 +458,46 @@ pub enum ToolChoice {
 }
 
 impl ToolChoice {
-    /// Parses the option of a call with these tools.
+    /// Reads the option of a call; [`ToolChoice::check`] compares it with the tools.
     ///
     /// # Errors
-    /// The value is not a valid choice, or names a tool that the call does not have.
-    pub fn parse(value: &Value, tools: &[ToolDef]) -> Result<ToolChoice, OptionError> {
-        match value {
+    /// The value is no choice.
+    pub fn parse(value: &Value) -> Result<Option<ToolChoice>, OptionError> {
+        let choice = match value {
             Value::String(word) => match word.as_str() {
-                "auto" => return Ok(ToolChoice::Auto),
-                "none" => return Ok(ToolChoice::None),
-                "required" | "any" => return Ok(ToolChoice::Required),
-                _ => {}
+                "auto" => Some(ToolChoice::Auto),
+                "none" => Some(ToolChoice::None),
+                "required" | "any" => Some(ToolChoice::Required),
+                _ => None,
             },
-            Value::Object(map) if map.contains_key("type") => return Ok(ToolChoice::Raw(value.clone())),
-            Value::Object(_) => match str_at(value, "name") {
-                Some(name) if tools.iter().any(|tool| tool.name == name) => {
-                    return Ok(ToolChoice::Tool(name.to_string()));
-                }
-                Some(name) => {
-                    let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
-                    return Err(OptionError::new(format!(
-                        "tool_choice: the call has no tool `{name}`; its tools are [{}]",
-                        names.join(", ")
-                    )));
-                }
-                None => {}
-            },
-            _ => {}
+            Value::Object(map) if map.contains_key("type") => Some(ToolChoice::Raw(value.clone())),
+            _ => str_at(value, "name").map(|name| ToolChoice::Tool(name.to_string())),
+        };
+        if choice.is_some() {
+            return Ok(choice);
         }
         Err(OptionError::new(format!(
             // prose-ok: diagnostic
             "tool_choice: expected \"auto\", \"none\", \"required\" or a dict with the `name` of a tool, got {}",
             crate::options::shape::shown(value)
         )))
+    }
+
+    /// Checks that the call has the tool that is chosen.
+    ///
+    /// # Errors
+    /// It has other tools.
+    pub fn check(&self, tools: &[ToolDef]) -> Result<(), OptionError> {
+        match self {
+            ToolChoice::Tool(name) if !tools.iter().any(|tool| tool.name == *name) => {
+                let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+                Err(OptionError::new(format!(
+                    "tool_choice: the call has no tool `{name}`; its tools are [{}]",
+                    names.join(", ")
+                )))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns the form of the Anthropic Messages API.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Places where a provider name has another meaning: file, name and meaning.
 const OTHER_MEANINGS: &[(&str, &str, &str)] = &[
     ("mock/mod.rs", "mock", "what replies of the mock say of where they come from"),
-    ("options/notices.rs", "ollama", "the key of a call's options for Ollama's own interface"),
+    ("notices.rs", "ollama", "the key of a call's options for Ollama's own interface"),
     ("runtime/clouds.rs", "bedrock", "the service that a request is signed for"),
     ("runtime/health.rs", "ollama", "the readiness probe of Ollama's own interface, in messages"),
     ("runtime/route.rs", "ollama", "the key of a call's options for Ollama's own interface"),

@@ -51,9 +51,8 @@ pub(crate) fn name_of(agent: &Value) -> String {
 /// Returns whether a key of an agent is an option of its loop. This includes all options of a model call, so that no
 /// limit of an agent is lost.
 fn is_option(key: &str) -> bool {
-    let own = harn_agent::config::OPTIONS.iter().map(|(name, _)| *name);
-    key != "system"
-        && own.chain(harn_llm::options::call_options().map(|(name, _)| name)).any(|name| name == key)
+    let mut options = crate::option_sets::loop_options().iter().chain(crate::option_sets::call_options());
+    key != "system" && options.any(|option| option.name == key)
 }
 
 /// Returns the options of an agent's loops.

@@ -239,7 +239,7 @@ pub(crate) fn llm_options(options: &Json) -> Json {
         .into_iter()
         .flatten()
         .filter(|(key, _)| !OTHER.contains(&key.as_str()))
-        .filter(|(key, _)| !harn_agent::config::OPTIONS.iter().any(|(own, _)| own == key))
+        .filter(|(key, _)| !crate::option_sets::loop_options().iter().any(|own| own.name == *key))
         .filter(|(key, _)| !["keep_last", "token_threshold", "custom_compactor"].contains(&key.as_str()))
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();

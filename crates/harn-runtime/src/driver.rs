@@ -242,8 +242,8 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
         // Before the warning that such an option has no effect.
         harn_agent::neighbours::reject_misplaced(options).map_err(|error| thrown(error.0))?;
     }
-    llm.notice_slips(&call_options.json, harn_agent::config::OPTIONS, joins);
-    // Errors of its calls' options are reported before anything has begun, but after errors of the loop's own options.
+    llm.notice_slips(&call_options.json, crate::option_sets::loop_options(), joins);
+    // What its calls would refuse is refused before anything has begun; what is wrong with the loop itself comes first.
     let wrong_call = crate::option_check::wrong_call(&call_options.json);
     let route = llm.render_context(&call_options.json);
     // Tools and history are moved into the loop, to avoid a second copy.

@@ -33,13 +33,13 @@
 //! | `skill_files.rs`, `skill_keys.rs`, `skill_host.rs` | skills on disk, keys of their signers; skills of the host |
 //! | `template_state.rs` | the state of templates being rendered |
 //! | `workflow.rs`, `mailbox.rs` | graphs of loops, and messages to them |
-//! | `evals.rs`, `run_records.rs` | run records, suites and packs in files |
-//! | `anew.rs` | programs that restart with `continue_as_new` |
-//! | `mcp.rs`, `mcp_http.rs`, `mcp_project.rs` | clients of MCP servers, over pipes and HTTP; servers of a project |
-//! | `option_check.rs`, `tool_config.rs`, `tool_options.rs`, `audit.rs` | validation of options, including those of tools and `audit` |
-//! | `task_facts.rs` | the context of the running task for `runtime_context` |
-//! | `mcp_server/`, `host_module.rs`, `exported.rs` | a program as an MCP server, or as the host of another one; functions called by name |
-//! | `worker/`, `daemon.rs`, `daemon_view.rs`, `rest.rs` | workers; loops with a handle; waiting between turns |
+//! | `evals.rs`, `run_records.rs` | records of runs, suites and packs that lie in files |
+//! | `anew.rs` | programs that hand their state over and begin anew |
+//! | `mcp.rs`, `mcp_http.rs`, `mcp_project.rs` | connections to servers of tools, over pipes and over HTTP; those of a project |
+//! | `option_sets.rs`, `option_check.rs`, `tool_config.rs`, `tool_options.rs`, `audit.rs` | what options may hold, and what they say of tools and of who makes a change |
+//! | `task_facts.rs` | what the running task works for, as `runtime_context` tells it |
+//! | `mcp_server/`, `host_module.rs`, `exported.rs` | a program as such a server, or as the host of another; its functions called by name |
+//! | `worker/`, `daemon.rs`, `daemon_view.rs`, `rest.rs` | work that is handed on; loops with a handle; waiting between turns |
 //! | `roles/` | runtimes of agents with roles |
 //! | `rehearsal.rs` | shows the prompts of a run without calling a model |
 
@@ -85,6 +85,7 @@ mod mcp_project;
 mod mcp_server;
 mod model_tables;
 mod option_check;
+mod option_sets;
 mod own_tools;
 mod policy;
 mod prompt_eval;
@@ -149,6 +150,7 @@ pub use mcp_project::{
 pub use mcp_server::{MCP_REVISIONS, McpProblem, McpServer};
 pub use model_tables::{model_facts, stale_models, update_model_table};
 pub use option_check::{own as own_options, wrong_options};
+pub use option_sets::{call_options, loop_options, workflow_options};
 pub use prompt_eval::{PromptJob, PromptMode, compare_prompts, package_packs};
 pub use records::record;
 pub use rehearsal::{SentCall, rehearse_calls};
@@ -163,34 +165,7 @@ pub use store_place::store_place;
 pub use witness::observe_run;
 pub use worker::registry::unheard_failures;
 
-/// Returns the options of a model call, and the expected values where the table defines them.
-pub fn call_options() -> Vec<(&'static str, Option<String>)> {
-    harn_llm::options::call_options().map(|(name, expected)| (name, expected.words())).collect()
-}
-
-/// An option of a loop that is not an option of its calls.
-pub struct LoopOption {
-    /// The name of the option.
-    pub name: &'static str,
-    /// The expected value, where the table defines it.
-    pub takes: Option<String>,
-}
-
-/// Returns the options of a loop that are not options of its calls.
-pub fn loop_options() -> Vec<LoopOption> {
-    let option = |(name, expected): &(&'static str, harn_llm::options::Expected)| LoopOption {
-        name,
-        takes: expected.words(),
-    };
-    harn_agent::config::OPTIONS.iter().map(option).collect()
-}
-
-/// Returns the options of a workflow run.
-pub fn workflow_options() -> impl Iterator<Item = &'static str> {
-    harn_agent::workflow::RunOptions::names()
-}
-
-/// Starts to record the model calls of a program for [`attempts_summary`].
+/// Keeps account of the model calls of a program from now on, for [`attempts_summary`].
 pub fn keep_attempts(vm: &Rc<harn_vm::Vm>) {
     llm_runtime(vm).keep_attempts();
 }

@@ -9,7 +9,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use harn_llm::embedder::{LocalFuture, Reminded};
-use harn_llm::options::{Expected, VALIDATOR};
+use harn_llm::options::{OptionField, VALIDATOR};
 use harn_llm::wire::WireStyle;
 use harn_llm::{CallError, Fragment, LlmRuntime, Route, SystemText};
 use harn_prompt::reminder::{SlotCaps, pending, place};
@@ -245,8 +245,8 @@ pub(crate) fn runtime(cx: &Cx) -> Rc<LlmRuntime> {
 pub(crate) fn notice_keys(cx: &Cx, given: &Value, own: &[&'static str]) {
     let Some(dict) = given.to_dict() else { return };
     let keys = dict.written().map(|(key, _)| (key.to_string(), Json::Null)).collect();
-    let own = own.iter().map(|key| (*key, Expected::Any));
-    let known: Vec<_> = harn_agent::config::OPTIONS.iter().copied().chain(own).collect();
+    let own = own.iter().map(|key| OptionField::named(key));
+    let known: Vec<_> = crate::option_sets::loop_options().iter().copied().chain(own).collect();
     runtime(cx).notice_slips(&Json::Object(keys), &known, false);
 }
 

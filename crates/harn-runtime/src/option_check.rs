@@ -4,14 +4,15 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use harn_agent::config::{Format, LoopConfig, OPTIONS};
+use harn_agent::config::{Format, LoopConfig};
 use harn_agent::harness::{self, Role, ToolkitDescriptions};
 use harn_agent::lifecycle::Request;
 use harn_agent::registry;
 use harn_agent::surface::{Finding, Severity};
 use harn_agent::workflow::{MODEL_KEYS, RunOptions};
 use harn_llm::config::Config;
-use harn_llm::options::{call_options, check_overrides, check_values, notices};
+use harn_llm::notices::{check_overrides, notices};
+use harn_llm::options::check_options;
 use harn_prompt::reminder::{Origin, Reminder, Source};
 use harn_syntax::signature::{
     self, GivenOption, LOOP_OPTIONS, Literal, OptionEffect, OptionProblem, STAGE_OPTIONS, WORKFLOW_OPTIONS,
@@ -25,6 +26,7 @@ use harn_vm::{Cx, Error, Result};
 use crate::command_policy::CommandPolicy;
 use crate::convert::{entry, thrown, to_json};
 use crate::llm_embedder::CallOptions;
+use crate::option_sets::{call_options, loop_options};
 use crate::reminders::Reminders;
 use crate::tool_config::check_config;
 use crate::tool_options::{doubts, surface_of};
@@ -107,24 +109,24 @@ fn unknown<'k>(
     // Agents may have further entries, so only names that are very close to an option are treated as typos.
     let of_agent = builtin == "agent";
     let of_loop = of_agent || builtin == "sub_agent_run";
-    let calls: Vec<&str> = harn_llm::options::call_options().map(|(name, _)| name).collect();
+    let calls = || call_options().iter().map(|field| field.name);
+    let loops = || loop_options().iter().map(|field| field.name);
     let knows = |name: &str| {
         own.contains(&name)
-            || calls.contains(&name)
-            || of_loop && OPTIONS.iter().any(|(known, _)| *known == name)
+            || calls().any(|known| known == name)
+            || of_loop && loops().any(|known| known == name)
             || name.starts_with('_')
             || is_provider(name)
     };
     let name = names.into_iter().find(|name| {
         !knows(name)
             && match builtin {
-                "agent" => all_but(name, &calls),
+                "agent" => all_but(name),
                 "sub_agent_run" => nearest(name, own.iter().copied()).is_some(),
                 _ => true,
             }
     })?;
-    let loops = OPTIONS.iter().map(|(name, _)| *name).filter(|_| of_agent);
-    let near = nearest(name, own.iter().chain(&calls).copied().chain(loops));
+    let near = nearest(name, own.iter().copied().chain(calls()).chain(loops().filter(|_| of_agent)));
     let text = match near {
         Some(_) => signature::unknown_option(builtin, name, near.into_iter()),
         None => format!(
@@ -135,9 +137,9 @@ fn unknown<'k>(
     Some((name.to_owned(), text))
 }
 
-/// Returns whether a name differs from that of an option by one or two letters.
-fn all_but(name: &str, calls: &[&str]) -> bool {
-    let options = OPTIONS.iter().map(|(name, _)| *name).chain(calls.iter().copied());
+/// Whether a name is that of an option, but for a letter or two.
+fn all_but(name: &str) -> bool {
+    let options = loop_options().iter().chain(call_options()).map(|field| field.name);
     let letters = name.chars().count();
     nearest(name, options)
         .is_some_and(|near| letters >= 5 && distance(name, near) <= 1 + usize::from(letters >= 8))
@@ -161,44 +163,10 @@ pub(crate) fn refuse_unknown(cx: &Cx, builtin: &str, options: &Value) -> Result<
 const SHOW_PROMPTS: [&str; 3] =
     ["agent_build_turn_system", "agent_build_turn_system_fragments", "prompt_explain"];
 
-/// Options whose validity depends on others: they are only checked when all options are known.
-const DEPENDENT: &[&str] = &[
-    "audio",
-    "compact_callback",
-    "compact_strategy",
-    "compaction",
-    "continue_as_new_after",
-    "daemon",
-    "deliverables",
-    "hard_limit_strategy",
-    "mask_callback",
-    "messages",
-    "output_format",
-    "output_schema",
-    "pdf",
-    "persist_path",
-    "prefill",
-    "progress_tool",
-    "resume_path",
-    "skill_match",
-    "skills",
-    "structural_experiment",
-    "task_ledger",
-    "thinking",
-    "tool_choice",
-    "tool_search",
-    "tools",
-    "transcript",
-    "vision",
-    "wake_interval_ms",
-    "watch_paths",
-    "consolidate_on_idle",
-    "idle_watchdog_attempts",
-    "working_files",
-];
-
+/// Whether the meaning of an option depends on others: it is looked at only where all are known.
 fn is_dependent(name: &str) -> bool {
-    DEPENDENT.contains(&name)
+    let mut fields = loop_options().iter().chain(call_options());
+    fields.any(|field| field.name == name && field.is_dependent)
 }
 
 /// Reports a limit of a model call that seems to be in milliseconds, although a plain number is in seconds. Multiples
@@ -222,7 +190,7 @@ static PROVIDERS: LazyLock<BTreeSet<String>> =
 
 /// Returns the error for an option of a loop whose value is invalid independently of other options.
 fn misfit(builtin: &str, options: &Map<String, Json>) -> Option<String> {
-    let wrong = check_values(OPTIONS.iter().copied(), options).err()?;
+    let wrong = check_options(loop_options(), options).err()?;
     Some(format!("{builtin}: {wrong}"))
 }
 
@@ -276,7 +244,7 @@ pub fn wrong_options(
     let settings_of_provider =
         |key: &str| given.iter().any(|o| o.name == key && matches!(o.value, Some(Literal::Dict(_)) | None));
     let strangers = set != STAGE_OPTIONS && own.is_empty() && !names.contains_key("llm_caller");
-    let slips = notices(&names, if of_loop { OPTIONS } else { &[] }, strangers, settings_of_provider);
+    let slips = notices(&names, if of_loop { loop_options() } else { &[] }, strangers, settings_of_provider);
     let mut found: Vec<OptionProblem> = slips
         .into_iter()
         .map(|slip| OptionProblem { name: slip.option, text: slip.text, effect: OptionEffect::Ignored })
@@ -290,7 +258,7 @@ pub fn wrong_options(
     let before = found.len();
     found.extend(all.iter().filter_map(|(name, value)| {
         let options = Map::from_iter([(name.clone(), value.clone())]);
-        let of_call = || check_values(call_options(), &options).err().map(|wrong| wrong.to_string());
+        let of_call = || check_options(call_options(), &options).err().map(|wrong| wrong.to_string());
         let text = if is_dependent(name) {
             misfit(builtin, &options).or_else(|| Some(as_told(builtin, of_loop, &of_call()?)))
         } else {
@@ -361,7 +329,7 @@ fn wrong_run(builtin: &str, given: &[GivenOption], complete: bool) -> Vec<Option
         if REPLAY.contains(&option.name.as_str()) {
             add_partners(&mut options, given, complete);
         }
-        let text = match RunOptions::read(&Json::Object(options.clone())) {
+        let text = match RunOptions::of(&Json::Object(options.clone())) {
             Err(text) => format!("{builtin}: {text}"),
             Ok(_) if is_of_stages(&option.name) => refusal(builtin, true, options)?,
             Ok(_) => return None,
@@ -614,7 +582,7 @@ pub(crate) fn refuse_inside(cx: &Cx, builtin: &str, ty: &'static str, given: &Va
 /// # Errors
 /// Describes the first invalid option.
 pub(crate) fn refuse_of_run(cx: &Cx, builtin: &str, given: &Value) -> Result<()> {
-    RunOptions::read(&to_json(given)).map_err(|text| thrown(format!("{builtin}: {text}")))?;
+    RunOptions::of(&to_json(given)).map_err(|text| thrown(format!("{builtin}: {text}")))?;
     let over = MODEL_KEYS.into_iter().map(|key| (key, entry(given, key)));
     let over: Dict = over.filter(|(_, value)| !value.is_nil()).collect();
     refuse_wrong(cx, builtin, STAGE_OPTIONS, &over.into())
@@ -655,15 +623,6 @@ mod tests {
     use harn_syntax::signature::CALL_OPTIONS;
 
     use super::*;
-
-    #[test]
-    fn what_depends_on_others_is_an_option() {
-        let calls: Vec<&str> = harn_llm::options::call_options().map(|(name, _)| name).collect();
-        for name in DEPENDENT {
-            let known = calls.contains(name) || OPTIONS.iter().any(|(known, _)| known == name);
-            assert!(known, "{name} is no option of a model call or a loop");
-        }
-    }
 
     #[test]
     fn options_that_ask_for_each_other_are_looked_at_together() {
@@ -708,7 +667,8 @@ mod tests {
             Literal::Closure,
         ];
         let mut refused = 0;
-        for (name, expected) in call_options() {
+        for field in call_options() {
+            let name = field.name;
             let of_call =
                 if name == "reminders" { ("agent_loop", LOOP_OPTIONS) } else { ("llm_call", CALL_OPTIONS) };
             let told = samples.iter().flat_map(|value| {
@@ -720,7 +680,7 @@ mod tests {
                 .map(|problem| problem.text)
                 .collect();
             refused += told.len();
-            let displayed = matches!(expected, harn_llm::options::Expected::Displayed);
+            let displayed = field.ty == "text";
             assert_eq!(told.is_empty(), displayed, "{name}: {told:#?}");
             for text in told {
                 assert!(text.contains(name), "{name}: {text}");

@@ -29,7 +29,9 @@ pub(crate) fn surface_of(
         surface.extend(named.filter_map(|key| Some(((*key).to_owned(), options.get(*key)?.clone()))));
     }
     // Rules may name the tools of handoffs.
-    let handoffs = harn_agent::agents::Handoff::from_options(options).unwrap_or_default();
+    let given = options.get("handoffs").filter(|given| !given.is_null());
+    let handoffs =
+        given.and_then(|given| harn_agent::agents::Handoff::from_option(given).ok()).unwrap_or_default();
     let entries = handoffs.iter().map(|handoff| handoff.entry(&handoff.tool));
     match surface.get_mut("tools").filter(|_| !handoffs.is_empty()) {
         Some(Json::Array(list)) => list.extend(entries),

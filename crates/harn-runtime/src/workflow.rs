@@ -66,7 +66,7 @@ pub(crate) async fn execute(
     }
     check_transcript(&entry(given, "transcript")).map_err(|why| wrong(format!("option {why}")))?;
     let limits = limits_of(written, given)?;
-    let mut options = RunOptions::read(&kept.take(given)).map_err(wrong)?;
+    let mut options = RunOptions::of(&kept.take(given)).map_err(wrong)?;
     if let Some(path) = &options.resume_path {
         options.resume_run = load(&*cx.system(), path).map_err(wrong)?;
     }

@@ -92,14 +92,16 @@ fn the_sweeps_know_every_option() {
         let known = |name: &&&str| !text.lines().any(|line| line == format!("{name}: ok"));
         names.iter().filter(known).map(|name| (*name).to_owned()).collect()
     };
-    // This option ends the program, which a conformance case cannot test: see
-    // `killed_at_any_moment_each_part_happens_once`.
-    let of_loops = harn_agent::config::OPTIONS
+    // It ends the program, which a case cannot: `killed_at_any_moment_each_part_happens_once` shows what it does.
+    let of_loops = harn_runtime::loop_options()
         .iter()
-        .map(|(name, _)| *name)
+        .map(|option| option.name)
         .filter(|name| *name != "continue_as_new_after");
     assert_eq!(missing(of_loops.collect(), &swept("loop")), [] as [&str; 0]);
-    assert_eq!(missing(harn_agent::workflow::RunOptions::names().collect(), &swept("run")), [] as [&str; 0]);
+    assert_eq!(
+        missing(harn_runtime::workflow_options().map(|option| option.name).collect(), &swept("run")),
+        [] as [&str; 0]
+    );
     let children = swept("child");
     for builtin in ["sub_agent_run", "daemon_spawn"] {
         let own = harn_runtime::own_options(builtin).into_iter().filter(|name| *name != "daemon");

@@ -1,6 +1,7 @@
 //! The options of a daemon loop.
 
-use harn_value::{Data as Json, data::Map};
+use harn_llm::options::Shape;
+use harn_schema::options::Options;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ConfigError;
@@ -8,16 +9,35 @@ use crate::error::ConfigError;
 /// Poll intervals of an idle daemon without a timer; the last one repeats.
 pub(crate) const IDLE_WAITS_MS: [u64; 4] = [100, 500, 1000, 2000];
 
-/// The options that only daemons have.
-const OPTIONS: [&str; 7] = [
-    "continue_as_new_after",
-    "persist_path",
-    "resume_path",
-    "wake_interval_ms",
-    "watch_paths",
-    "consolidate_on_idle",
-    "idle_watchdog_attempts",
-];
+/// The options of a loop that waits.
+#[derive(Options)]
+#[options(data)]
+pub struct DaemonOptions {
+    /// The loop becomes idle instead of ending.
+    #[option(shown = "false", dependent)]
+    daemon: bool,
+    /// After this many waits, the program continues as new from the snapshot. Requires `persist_path`.
+    #[option(range = 1.., dependent)]
+    continue_as_new_after: Option<u64>,
+    /// File in which the daemon is stored.
+    #[option(shape = Shape::Text, dependent)]
+    persist_path: Option<String>,
+    /// File from which the daemon is restored.
+    #[option(shape = Shape::Text, dependent)]
+    resume_path: Option<String>,
+    /// Wake the daemon at this interval, in milliseconds.
+    #[option(ty = "int | duration", dependent)]
+    wake_interval_ms: Option<u64>,
+    /// Wake the daemon when one of these paths changes.
+    #[option(dependent)]
+    watch_paths: Vec<String>,
+    /// Compact the conversation when the daemon becomes idle.
+    #[option(shown = "false", dependent)]
+    consolidate_on_idle: bool,
+    /// End the daemon after this many checks in a row without a reason to continue.
+    #[option(dependent)]
+    idle_watchdog_attempts: Option<u64>,
+}
 
 /// The settings of a daemon.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,39 +62,34 @@ impl DaemonConfig {
     /// Reads the options of a loop; returns `None` if the loop is not a daemon.
     ///
     /// # Errors
-    /// An option has a wrong type, or a loop that is not a daemon has a daemon option.
-    pub fn from_options(options: &Map<String, Json>) -> Result<Option<DaemonConfig>, ConfigError> {
-        let given = |key: &str| options.get(key).filter(|value| !value.is_null());
-        if given("daemon") != Some(&Json::Bool(true)) {
-            let stray = OPTIONS.into_iter().find(|key| {
-                let off = |value: &&Json| {
-                    **value != Json::Bool(false) && value.as_array().is_none_or(|l| !l.is_empty())
-                };
-                given(key).filter(off).is_some()
-            });
-            return match stray {
+    /// A wrong type, or an option of daemons in a loop that is none.
+    pub(crate) fn new(given: DaemonOptions) -> Result<Option<DaemonConfig>, ConfigError> {
+        if !given.daemon {
+            let stray = [
+                ("continue_as_new_after", given.continue_as_new_after.is_some()),
+                ("persist_path", given.persist_path.is_some()),
+                ("resume_path", given.resume_path.is_some()),
+                ("wake_interval_ms", given.wake_interval_ms.is_some()),
+                ("watch_paths", !given.watch_paths.is_empty()),
+                ("consolidate_on_idle", given.consolidate_on_idle),
+                ("idle_watchdog_attempts", given.idle_watchdog_attempts.is_some()),
+            ];
+            return match stray.iter().find(|(_, is_given)| *is_given) {
                 None => Ok(None),
-                Some(key) => Err(ConfigError(format!("agent_loop: {key} needs daemon: true"))),
+                Some((key, _)) => Err(ConfigError(format!("agent_loop: {key} needs daemon: true"))),
             };
         }
-        let text = |key: &str| given(key).and_then(Json::as_str).map(str::to_owned);
-        let number = |key: &str| given(key).and_then(Json::as_u64);
-        let watch_paths = match given("watch_paths") {
-            Some(Json::String(one)) => vec![one.clone()],
-            Some(Json::Array(many)) => many.iter().filter_map(Json::as_str).map(str::to_owned).collect(),
-            _ => Vec::new(),
-        };
-        if given("continue_as_new_after").is_some() && text("persist_path").is_none() {
+        if given.continue_as_new_after.is_some() && given.persist_path.is_none() {
             return Err(ConfigError("agent_loop: continue_as_new_after needs persist_path".to_owned()));
         }
         Ok(Some(DaemonConfig {
-            persist_path: text("persist_path"),
-            resume_path: text("resume_path"),
-            wake_interval_ms: number("wake_interval_ms"),
-            watch_paths,
-            consolidate: given("consolidate_on_idle") == Some(&Json::Bool(true)),
-            watchdog: number("idle_watchdog_attempts"),
-            anew_after: number("continue_as_new_after"),
+            persist_path: given.persist_path,
+            resume_path: given.resume_path,
+            wake_interval_ms: given.wake_interval_ms,
+            watch_paths: given.watch_paths,
+            consolidate: given.consolidate_on_idle,
+            watchdog: given.idle_watchdog_attempts,
+            anew_after: given.continue_as_new_after,
         }))
     }
 
@@ -92,10 +107,11 @@ impl DaemonConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use harn_value::json;
+    use harn_schema::options::DataOptions;
+    use harn_value::{Data as Json, json};
 
     fn read(options: Json) -> Result<Option<DaemonConfig>, String> {
-        DaemonConfig::from_options(options.as_object().unwrap()).map_err(|e| e.0)
+        DaemonConfig::new(DaemonOptions::read(options.as_object().unwrap())?).map_err(|e| e.0)
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub mod history;
 mod queue;
 mod snapshot;
 
-pub use config::DaemonConfig;
 pub(crate) use config::IDLE_WAITS_MS;
+pub use config::{DaemonConfig, DaemonOptions};
 pub use queue::{Delivery, Queue};
 pub use snapshot::check_snapshot;

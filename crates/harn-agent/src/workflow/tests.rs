@@ -53,7 +53,7 @@ fn drive(
     mut command: impl FnMut(&Command) -> i64,
 ) -> Result<Driver, String> {
     with_world(|world| {
-        let options = RunOptions::read(options)?;
+        let options = RunOptions::of(options)?;
         let run = Execution::new(graph(input), "the task", artifacts, options, world)?;
         let mut driver = Driver { run, prompts: Vec::new(), pauses: Vec::new(), most_at_once: 0 };
         let mut kept: Option<(Json, Mark)> = None;

@@ -106,6 +106,14 @@ pub(crate) fn reference(vm: &Vm) -> Vec<(String, String)> {
         }
         pages.push((file, page));
     }
+    index.push_str("\n## Options\n\n");
+    for (title, file, options) in [
+        ("Options of a model call", "options-llm_call.md", harn_runtime::call_options()),
+        ("Options of a loop", "options-agent_loop.md", harn_runtime::loop_options()),
+    ] {
+        let _ = writeln!(index, "- [{title}]({file})");
+        pages.push((file.to_owned(), format!("# {title}{}\n", option_table(options.iter().copied()))));
+    }
     index.push_str("\n## Methods\n\n");
     for (type_name, methods) in methods_by_type(vm) {
         let file = format!("methods-{type_name}.md");
@@ -161,7 +169,7 @@ fn options(builtin: &Builtin) -> impl Iterator<Item = OptionField> {
 /// Formats an option for a terminal.
 fn terminal_row(option: &OptionField) -> String {
     let default = option.default.map(|default| format!(" = {default}")).unwrap_or_default();
-    format!("  {}: {}{default}\n      {}\n", option.name, option.ty.trim_end_matches('?'), option.doc)
+    format!("  {}: {}{default}\n      {}\n", option.name, option.takes(), option.doc)
 }
 
 /// Formats a table of options for a page.
@@ -202,23 +210,17 @@ fn option_set(builtin: &Builtin) -> Option<&'static str> {
     types.into_iter().find(|ty| signature::is_option_set(ty))
 }
 
-/// Formats the options of a set, with their expected values where the table has them.
+/// The options of a set.
 fn options_text(set: &str) -> String {
-    let row = |(name, takes): (&str, Option<String>)| match takes {
-        Some(takes) => format!("  {name}: {takes}\n"),
-        None => format!("  {name}\n"),
-    };
+    let rows = |options: &[OptionField]| options.iter().map(terminal_row).collect::<String>();
     if set == WORKFLOW_OPTIONS {
         return harn_runtime::workflow_options()
-            .fold(String::from("\nworkflow_options\n"), |text, name| text + &row((name, None)));
+            .map(terminal_row)
+            .fold("\nworkflow_options\n".to_owned(), |text, row| text + &row);
     }
-    let calls = harn_runtime::call_options().into_iter().map(row);
-    let mut text = String::from("\ncall_options\n");
-    text.extend(calls);
+    let mut text = format!("\ncall_options\n{}", rows(harn_runtime::call_options()));
     if set == LOOP_OPTIONS {
-        text.push_str("\nloop_options, besides these\n");
-        let own = harn_runtime::loop_options().into_iter();
-        text.extend(own.map(|option| row((option.name, option.takes))));
+        text = text + "\nloop_options, besides these\n" + &rows(harn_runtime::loop_options());
     }
     text
 }
@@ -226,9 +228,11 @@ fn options_text(set: &str) -> String {
 /// Formats a builtin for a page.
 fn markdown(builtin: &Builtin) -> String {
     let options = match option_set(builtin) {
-        Some(CALL_OPTIONS) => "\n\n[All options of a model call](../llm/options.md)",
+        Some(CALL_OPTIONS) => "\n\n[All options of a model call](options-llm_call.md)",
         Some(WORKFLOW_OPTIONS) => "\n\n[All options of a run](../agents/workflows.md)",
-        Some(_) => "\n\n[All options of a loop](../agents.md), and [those of its calls](../llm/options.md)",
+        Some(_) => {
+            "\n\n[All options of a loop](options-agent_loop.md), and [those of its calls](options-llm_call.md)"
+        }
         None => "",
     };
     let shapes: String =

@@ -25,7 +25,7 @@ use serde::Deserialize;
 use crate::embedder::Embedder;
 use crate::json::Object;
 use crate::models::Catalog;
-use crate::options::{Sampling, ShapeError, call_options, check_values};
+use crate::options::{DataOptions, Sampling, ShapeError, check_options};
 use crate::wire::style::WireStyle;
 
 /// One layer of configuration: its origin and its TOML source.
@@ -263,8 +263,9 @@ impl TryFrom<toml::Table> for ModelDefaults {
                 Ok((name.clone(), harn_value::Data::of(value).map_err(problem)?))
             })
             .collect::<Result<_, ShapeError>>()?;
-        check_values(call_options().filter(|(name, _)| known(name)), &options)?;
-        Ok(ModelDefaults(Sampling::from_json(&options.into())))
+        check_options(Sampling::FIELDS, &options)?;
+        let read = Sampling::read(&options);
+        read.map(ModelDefaults).map_err(|problem| ShapeError { place: String::new(), problem })
     }
 }
 

@@ -5,8 +5,7 @@ use harn_value::{Data as Value, json};
 use super::{Choice, Config, tier_rank};
 use crate::embedder::Embedder;
 use crate::error::OptionError;
-use crate::options::CallOptions;
-use crate::options::route_policy::{Policy, parse};
+use crate::options::{CallOptions, RoutePolicy};
 
 /// Selects a route by the policy of a call. Returns the choice and its `routing_decision` for the call log; `None` when
 /// the call has no policy.
@@ -18,9 +17,9 @@ pub(crate) fn decide(
     options: &CallOptions,
     embedder: &dyn Embedder,
 ) -> Result<Option<(Choice, Value)>, OptionError> {
-    let Some(policy) = parse(&options.raw)? else { return Ok(None) };
-    let (name, quality, by_price) = match &policy {
-        Policy::Always(target) => {
+    let Some(policy) = &options.route_policy else { return Ok(None) };
+    let (name, quality, by_price) = match policy {
+        RoutePolicy::Always(target) => {
             config.check_model_name(target)?;
             let (provider, model) = config.selector(target, embedder);
             let (model, retired) = config.replace_retired(Some(target), &provider, model, embedder);
@@ -28,8 +27,8 @@ pub(crate) fn decide(
                                   "selected_model": model, "alternatives": []});
             return Ok(Some((Choice { retired, ..chosen(provider, model) }, decision)));
         }
-        Policy::Cheapest(t) => ("cheapest_over_quality", t, true),
-        Policy::Fastest(t) => ("fastest_over_quality", t, false),
+        RoutePolicy::Cheapest(t) => ("cheapest_over_quality", t, true),
+        RoutePolicy::Fastest(t) => ("fastest_over_quality", t, false),
     };
     config.check_quality(quality)?;
     let floor = tier_rank(quality);

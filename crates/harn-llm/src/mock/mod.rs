@@ -19,7 +19,7 @@ use crate::error::{Category, LlmError};
 use crate::event::Usage;
 use crate::json::{Object, list_at, present, str_at};
 use crate::message::ToolCall;
-use crate::options::{Expected, Shape, ShapeError, check_values};
+use crate::options::{Shape, ShapeError};
 use crate::response::{Block, Response};
 use crate::tools::NativeTools;
 
@@ -112,29 +112,29 @@ const KEYS: [&str; 21] = [
 
 const CALL_KEYS: [&str; 4] = ["args", "arguments", "id", "name"];
 
-const COUNT: Expected = Expected::Only(Shape::Int(0));
+const COUNT: Shape = Shape::Int(0);
 
-/// The expected types of fields for which a wrong type would change the reply. Other fields are converted to strings.
-const FIELDS: &[(&str, Expected)] = &[
-    ("match", Expected::Only(Shape::Str)),
-    ("consume_match", Expected::Only(Shape::Bool)),
-    ("chunks", Expected::Only(Shape::List(&Shape::Str))),
-    ("blocks", Expected::Only(Shape::List(&Shape::Map(&Shape::Any)))),
-    ("tool_calls", Expected::Only(Shape::List(&Shape::Map(&Shape::Any)))),
+/// What the fields must be whose wrong value would make another answer of it; other fields are displayed.
+const FIELDS: &[(&str, Shape)] = &[
+    ("match", Shape::Str),
+    ("consume_match", Shape::Bool),
+    ("chunks", Shape::List(&Shape::Str)),
+    ("blocks", Shape::List(&Shape::Map(&Shape::Any))),
+    ("tool_calls", Shape::List(&Shape::Map(&Shape::Any))),
     ("input_tokens", COUNT),
     ("output_tokens", COUNT),
     ("cache_read_tokens", COUNT),
     ("cache_write_tokens", COUNT),
     ("reasoning_tokens", COUNT),
     ("cache_creation_input_tokens", COUNT),
-    ("call", Expected::Only(Shape::Int(1))),
+    ("call", Shape::Int(1)),
 ];
 
 /// Arguments that are not JSON remain a string.
 const ARGUMENTS: Shape = Shape::Either(&[Shape::Map(&Shape::Any), Shape::Str]);
 
 fn check_fields(dict: &Value) -> Result<(), ShapeError> {
-    check_values(FIELDS.iter().copied(), dict.as_object().unwrap_or(&Object::new()))?;
+    harn_schema::shape::check_fields(FIELDS.iter().copied(), dict.as_object().unwrap_or(&Object::new()))?;
     for (at, call) in list_at(dict, "tool_calls").iter().enumerate() {
         let fields =
             [("name", Shape::Str), ("id", Shape::Str), ("args", ARGUMENTS), ("arguments", ARGUMENTS)];

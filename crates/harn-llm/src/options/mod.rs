@@ -4,7 +4,6 @@
 //! assembly and provider overrides read more.
 
 mod budget;
-mod notices;
 mod output;
 pub(crate) mod route_policy;
 mod sampling;
@@ -14,36 +13,42 @@ mod tool_search;
 
 pub use budget::Budget;
 pub use harn_schema::nearest;
-pub use notices::{Expected, Notice, call_options, check_overrides, check_values, notices};
+pub use harn_schema::options::{DataOptions, OptionField, check_options};
 pub use output::{Nudge, OutputFormat, OutputKind, VALIDATOR, Validation};
+pub(crate) use route_policy::RoutePolicy;
 pub use sampling::Sampling;
 pub(crate) use shape::ROLES;
 pub use shape::{Shape, ShapeError};
 pub use thinking::{Effort, Thinking};
 pub use tool_search::{SearchMode, SearchStrategy, SearchVariant, ToolSearch};
 
+use std::rc::Rc;
 use std::time::Duration;
 
-use std::rc::Rc;
-
+use budget::BudgetOptions;
+use harn_schema::options::{FromData, Options};
 use harn_value::Data as Value;
+use output::OutputOptions;
+use shape::{EXPERIMENT, FLAGS, MESSAGE, REPEATS, SWITCH};
+use thinking::ThinkingOptions;
 
 use crate::error::OptionError;
-use crate::json::{Object, display, list_at, present, str_at, truthy};
+use crate::json::{Object, display, list_at, str_at, truthy};
 use crate::secret::Secret;
-use crate::tools::{ToolChoice, ToolSet, parse_tools};
+use crate::tools::{ToolChoice, ToolSet};
 
 /// Default of `max_tokens`.
 pub(crate) const DEFAULT_MAX_TOKENS: i64 = 16384;
 
 /// How tools are offered to the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ToolFormat {
     /// Schemas travel in the request.
     Native,
     /// Tools are described in the system text and called in tags.
     Text,
     /// Whatever the route does best.
+    #[default]
     Auto,
 }
 
@@ -66,82 +71,185 @@ impl ToolFormat {
 }
 
 /// All options of a call.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Options)]
+#[options(data)]
 pub struct CallOptions {
-    /// The dict as given.
+    /// The dict as given, without the key: logs and prompts are made from it.
+    #[option(skip)]
     pub raw: Rc<Value>,
-    /// `provider`, unless `auto`.
+    /// The provider. The default comes from the model's name, the environment or `harn.toml`.
+    #[option(shape = Shape::Any, ty = "text")]
     pub provider: Option<String>,
     /// Whether `provider` was `auto`.
+    #[option(skip)]
     pub provider_auto: bool,
-    /// `model`: alias or id.
+    /// A model ID, an alias, or `PROVIDER:MODEL`. The default is that of the provider.
+    #[option(shape = Shape::Any, ty = "text")]
     pub model: Option<String>,
-    /// `model_tier`.
+    /// `small`, `mid`, `frontier` or an alias; the project maps it to a model.
     pub model_tier: Option<String>,
-    /// `system` inside the options.
+    /// Chooses the model by price or speed.
+    #[option(ty = "string | dict | bool", with = route_policy::parse)]
+    pub(crate) route_policy: Option<RoutePolicy>,
+    /// Providers, or `PROVIDER:MODEL`, to try in order after a failure.
+    #[option(ty = "string | list<string>", shape = Shape::Either(&[Shape::Str, Shape::List(&Shape::Str)]), with = fallback_chain)]
+    pub fallback_chain: Vec<String>,
+    /// Another address of the provider.
+    #[option(shape = Shape::Any, ty = "text", foreign = ["baseURL"])]
+    pub base_url: Option<String>,
+    /// A key for this call and its provider. It is never sent to a fallback and never stored.
+    #[option(shape = Shape::Text, ty = "string", with = secret)]
+    pub api_key: Option<Secret>,
+    /// `"responses"`: OpenAI's Responses API. Other providers ignore it, with a warning.
+    #[option(default = "chat".to_owned(), shown = "\"chat\"", one_of = ["responses", "chat"])]
+    pub api_mode: String,
+    /// The system prompt, if the second argument is nil.
+    #[option(shape = Shape::Any, ty = "text", foreign = ["instructions", "systemPrompt", "system_message", "system_prompt"])]
     pub system: Option<String>,
-    /// `max_tokens`; zero leaves it to the provider.
-    pub max_tokens: i64,
-    /// Whether the call gives `max_tokens`.
-    pub max_tokens_given: bool,
+    /// A whole conversation instead of the prompt: `{role: "user", content: "..."}`. The default `role` is `user`.
+    #[option(ty = "list<dict>", shape = Shape::List(&MESSAGE), dependent, foreign = ["input"])]
+    pub messages: Option<Vec<Value>>,
+    /// The transcript of an earlier call, to continue it.
+    #[option(ty = "dict", with = transcript, dependent)]
+    pub transcript: Option<Value>,
+    /// The first words of the reply; the model continues them.
+    #[option(dependent)]
+    pub prefill: Option<String>,
+    /// Whether the model must accept images. The default depends on the messages.
+    #[option(dependent)]
+    pub vision: Option<bool>,
+    /// Whether the model must accept audio.
+    #[option(dependent)]
+    pub audio: bool,
+    /// Whether the model must accept PDF files.
+    #[option(dependent)]
+    pub pdf: bool,
+    #[option(flatten)]
+    _prompt: PromptOptions,
+    /// Changes the messages before they are sent.
+    #[option(ty = "bool | string | dict | function", shape = EXPERIMENT, nil, dependent)]
+    pub(crate) structural_experiment: Option<Value>,
+    /// Maximum tokens of the reply, at most the model's limit; 0 leaves the limit to the provider.
+    #[option(range = 0.., shown = "16384", foreign = ["maxTokens", "max_completion_tokens"])]
+    pub max_tokens: Option<i64>,
     /// How tokens are drawn.
+    #[option(flatten)]
     pub sampling: Sampling,
-    /// What shape the reply shall have.
-    pub output: OutputFormat,
-    /// `llm_retries`, when given: transient failures tried again.
-    pub llm_retries: Option<u32>,
-    /// `llm_backoff_ms`: base of the exponential backoff.
-    pub llm_backoff_ms: u64,
     /// `thinking` and `reasoning_effort`.
+    #[option(group = ThinkingOptions, with = thinking::parse)]
     pub thinking: Thinking,
     /// Whether `reasoning_effort` was given.
+    #[option(skip)]
     pub reasoning_effort_given: bool,
-    /// `interleaved_thinking`.
+    /// Anthropic: reasoning between tool calls.
     pub interleaved_thinking: bool,
-    /// `anthropic_beta_features`.
+    /// Anthropic: names of beta features.
+    #[option(name = "anthropic_beta_features", ty = "list<string> | string", with = beta_features)]
     pub beta_features: Vec<String>,
-    /// `tools`.
-    pub tools: ToolSet,
-    /// `tool_format`.
-    pub tool_format: ToolFormat,
-    /// `tool_choice`.
-    pub tool_choice: Option<ToolChoice>,
-    /// `tool_search`.
-    pub tool_search: Option<ToolSearch>,
-    /// `cache`.
+    /// Asks the provider to cache the prompt. Has no effect for providers that always cache.
     pub cache: bool,
-    /// `stream`, when given.
-    pub stream: Option<bool>,
-    /// `timeout` in seconds, when given.
-    pub timeout: Option<Duration>,
-    /// `idle_timeout` in seconds, when given.
-    pub idle_timeout: Option<Duration>,
-    /// `max_response_bytes`, when given.
-    pub max_response_bytes: Option<usize>,
-    /// `messages`.
-    pub messages: Option<Vec<Value>>,
-    /// `transcript`.
-    pub transcript: Option<Value>,
-    /// `vision`, when given.
-    pub vision: Option<bool>,
-    /// `audio`.
-    pub audio: bool,
-    /// `pdf`.
-    pub pdf: bool,
-    /// `prefill`.
-    pub prefill: Option<String>,
-    /// `budget`, or its keys at top level.
-    pub budget: Budget,
-    /// `fallback_chain`.
-    pub fallback_chain: Vec<String>,
-    /// `api_mode: "responses"`.
-    pub responses_api: bool,
-    /// `base_url`: replaces the provider's address for this call.
-    pub base_url: Option<String>,
-    /// `api_key`: the key for this call; it is not in [`CallOptions::raw`], which logs and prompts are made from.
-    pub api_key: Option<Secret>,
-    /// `user_visible`.
+    /// Accepted, but has no effect.
     pub user_visible: bool,
+    /// What shape the reply shall have.
+    #[option(group = OutputOptions, with = OutputFormat::new)]
+    pub output: OutputFormat,
+    /// The tools that the model may call.
+    #[option(ty = "dict | list", with = ToolSet::from_json, dependent, foreign = ["functions"])]
+    pub tools: ToolSet,
+    /// `"none"`, `"required"`, or `{name: "t"}` for one tool.
+    #[option(ty = "string | dict", shown = "\"auto\"", with = ToolChoice::parse, dependent)]
+    pub tool_choice: Option<ToolChoice>,
+    /// How tools are offered to the model; `"auto"`: as the route does it best.
+    #[option(shown = "\"auto\"")]
+    pub tool_format: ToolFormat,
+    /// The model searches for tools marked `defer_loading`.
+    #[option(ty = "bool | string | dict", with = tool_search::parse, dependent)]
+    pub tool_search: Option<ToolSearch>,
+    /// In a loop, limits. In a single call, it limits nothing; `policy.tools` selects the tools whose guidance the prompt includes.
+    #[option(ty = "dict", shape = shape::POLICY)]
+    _policy: (),
+    /// Maximum time to the first byte and between two pieces of the response, in seconds; of `llm_stream` 1800 by default.
+    #[option(ty = "duration | int | float", shown = "120", with = |value| seconds("timeout", value), foreign = ["timeout_ms"])]
+    pub timeout: Option<Duration>,
+    /// `llm_stream`: maximum time between two pieces, in seconds; if you set it, also before the first one.
+    #[option(ty = "duration | int | float", shown = "30", with = |value| seconds("idle_timeout", value))]
+    pub idle_timeout: Option<Duration>,
+    /// Retries after transient failures.
+    #[option(shown = "2", shape = REPEATS, foreign = ["maxRetries", "max_retries", "retry"])]
+    pub llm_retries: Option<u32>,
+    /// The first pause, in milliseconds (loops: 2000). Each further pause is twice as long; up to a quarter is added at random.
+    #[option(default = 250)]
+    pub llm_backoff_ms: u64,
+    /// `budget`, or its keys at top level.
+    #[option(group = BudgetOptions, with = Budget::new)]
+    pub budget: Budget,
+    /// Maximum size of the response in bytes.
+    #[option(range = 1.., shown = "64 MiB")]
+    pub max_response_bytes: Option<usize>,
+    /// Whether the provider streams the reply. The result is the same.
+    #[option(shown = "true")]
+    pub stream: Option<bool>,
+    /// `llm_call`, `llm_call_safe` and loops: called with each piece of the visible reply as it arrives.
+    #[option(ty = "function", shape = Shape::Closure, foreign = ["on_token"])]
+    _on_delta: (),
+}
+
+/// Options that the assembly of the prompt and reminders read.
+#[derive(Debug, Clone, Options)]
+#[options(data)]
+struct PromptOptions {
+    /// The user message, if the first argument is nil.
+    #[option(ty = "text")]
+    _prompt: (),
+    /// The session whose reminders are sent with the call.
+    #[option(ty = "string", shape = Shape::Str)]
+    _session_id: (),
+    /// The reminders that are sent with the call.
+    #[option(ty = "bool | dict", shown = "true", shape = SWITCH)]
+    _reminders: (),
+    /// A part of the system prompt: see prompt assembly.
+    #[option(ty = "string | dict | list")]
+    _system_preamble: (),
+    /// A part of the system prompt: see prompt assembly.
+    #[option(ty = "string | dict | list")]
+    _system_prefix: (),
+    /// A part of the system prompt: see prompt assembly.
+    #[option(ty = "string | dict | list")]
+    _system_context: (),
+    /// A part of the system prompt: see prompt assembly.
+    #[option(ty = "string | dict | list")]
+    _system_suffix: (),
+    /// A part of the system prompt: see prompt assembly.
+    #[option(ty = "string | dict | list")]
+    _system_appendix: (),
+    /// Parts of the system prompt: see prompt assembly.
+    #[option(ty = "string | dict | list")]
+    _system_prompt_parts: (),
+    /// The project profile: fragments that the prompt includes.
+    #[option(ty = "dict", shape = Shape::Map(&Shape::Any))]
+    _project_context_profile: (),
+    /// The project profile; takes precedence over `project_context_profile`.
+    #[option(ty = "dict", shape = Shape::Map(&Shape::Any))]
+    _context_profile: (),
+    /// Capabilities that prompt fragments may require.
+    #[option(ty = "dict | list<string>", shape = FLAGS)]
+    _capabilities: (),
+    /// More capabilities, combined with `capabilities`.
+    #[option(ty = "dict | list<string>", shape = FLAGS)]
+    _caps: (),
+}
+
+impl FromData for ToolFormat {
+    const TYPE: &'static str = "string";
+    const SHAPE: Shape = Shape::Word(&["native", "text", "auto"]);
+
+    fn from_data(value: &Value) -> Option<ToolFormat> {
+        Some(match value.as_str()? {
+            "native" => ToolFormat::Native,
+            "text" => ToolFormat::Text,
+            _ => ToolFormat::Auto,
+        })
+    }
 }
 
 impl CallOptions {
@@ -158,71 +266,25 @@ impl CallOptions {
     /// # Errors
     /// As [`CallOptions::from_json`].
     pub(crate) fn from_shared(options: &Rc<Value>) -> Result<CallOptions, OptionError> {
-        let o = if options.is_object() { options.clone() } else { Rc::new(Value::Object(Object::new())) };
-        let text = |key: &str| present(&o, key).map(display).filter(|s| !s.is_empty());
-        let flag = |key: &str| o.get(key).is_some_and(truthy);
-        let provider_text = text("provider");
-        let provider_auto = provider_text.as_deref().is_some_and(|p| p.eq_ignore_ascii_case("auto"));
-        let transcript = match present(&o, "transcript") {
-            None => None,
-            Some(t) if crate::transcript::is_transcript(t) => {
-                let messages = t.get("messages").unwrap_or(&Value::Null);
-                let fits = Shape::List(&Shape::Message).check("transcript.messages", messages);
-                fits.map_err(|e| OptionError::new(e.to_string()))?;
-                Some(t.clone())
-            }
-            Some(_) => return Err(OptionError::new("llm_call: transcript must be a transcript dict")),
-        };
-        let (thinking, reasoning_effort_given) = thinking::parse(&o)?;
-        if let Some(given) = o.as_object() {
-            let table = call_options().chain(OF_LOOPS.iter().copied());
-            check_values(table, given).map_err(|e| OptionError::new(e.to_string()))?;
+        let none = Object::new();
+        let given = options.as_object().unwrap_or(&none);
+        OF_LOOPS.iter().try_for_each(|(name, shape)| {
+            let value = given.get(*name).unwrap_or(&Value::Null);
+            shape.check(name, value).map_err(|wrong| OptionError::new(wrong.to_string()))
+        })?;
+        let mut read = CallOptions::read(given).map_err(OptionError::new)?;
+        read.provider_auto = read.provider.take_if(|p| p.eq_ignore_ascii_case("auto")).is_some();
+        read.reasoning_effort_given = given.get("reasoning_effort").is_some_and(truthy);
+        if let Some(choice) = &read.tool_choice {
+            choice.check(&read.tools)?;
         }
-        route_policy::parse(&o)?;
-        let tools = present(&o, "tools").map_or(Ok(Vec::new()), parse_tools)?;
-        Ok(CallOptions {
-            provider: provider_text.filter(|_| !provider_auto),
-            provider_auto,
-            model: text("model"),
-            model_tier: text("model_tier"),
-            system: text("system"),
-            max_tokens: int(&o, "max_tokens").unwrap_or(DEFAULT_MAX_TOKENS),
-            max_tokens_given: int(&o, "max_tokens").is_some(),
-            sampling: Sampling::from_json(&o),
-            output: output::parse(&o)?,
-            llm_retries: int(&o, "llm_retries").map(|n| u32::try_from(n.max(0)).unwrap_or(u32::MAX)),
-            llm_backoff_ms: int(&o, "llm_backoff_ms").map_or(250, |n| u64::try_from(n).unwrap_or(0)),
-            thinking,
-            reasoning_effort_given,
-            interleaved_thinking: flag("interleaved_thinking"),
-            beta_features: beta_features(&o)?,
-            tool_choice: present(&o, "tool_choice").map(|v| ToolChoice::parse(v, &tools)).transpose()?,
-            tools: ToolSet::new(tools),
-            tool_format: match text("tool_format").as_deref() {
-                Some("native") => ToolFormat::Native,
-                Some("text") => ToolFormat::Text,
-                _ => ToolFormat::Auto,
-            },
-            tool_search: tool_search::parse(&o)?,
-            cache: flag("cache"),
-            stream: present(&o, "stream").map(truthy),
-            timeout: seconds(&o, "timeout")?,
-            idle_timeout: seconds(&o, "idle_timeout")?,
-            max_response_bytes: int(&o, "max_response_bytes").and_then(|n| usize::try_from(n).ok()),
-            messages: o.get("messages").and_then(Value::as_array).cloned(),
-            transcript,
-            vision: present(&o, "vision").map(truthy),
-            audio: flag("audio"),
-            pdf: flag("pdf"),
-            prefill: text("prefill"),
-            budget: budget::parse(&o)?,
-            fallback_chain: fallback_chain(&o),
-            responses_api: text("api_mode").as_deref() == Some("responses"),
-            base_url: text("base_url"),
-            api_key: text("api_key").map(|key| Secret::new(key.trim())),
-            user_visible: flag("user_visible"),
-            raw: without_key(o),
-        })
+        read.raw = if options.is_object() { options.clone() } else { Rc::new(Value::Object(none)) };
+        if read.api_key.is_some()
+            && let Some(own) = Rc::make_mut(&mut read.raw).as_object_mut()
+        {
+            own.shift_remove("api_key");
+        }
+        Ok(read)
     }
 
     /// Returns the overrides under the provider's own name.
@@ -231,23 +293,22 @@ impl CallOptions {
     }
 }
 
-/// The dict without the key of the call: what is kept of the options may be written down.
-fn without_key(mut options: Rc<Value>) -> Rc<Value> {
-    if options.get("api_key").is_some()
-        && let Some(own) = Rc::make_mut(&mut options).as_object_mut()
-    {
-        own.shift_remove("api_key");
-    }
-    options
+fn secret(value: &Value) -> Result<Option<Secret>, OptionError> {
+    Ok(Some(Secret::new(display(value).trim())))
 }
 
-fn int(o: &Value, key: &str) -> Option<i64> {
-    o.get(key).and_then(Value::as_i64)
+fn transcript(value: &Value) -> Result<Option<Value>, OptionError> {
+    if !crate::transcript::is_transcript(value) {
+        return Err(OptionError::new("llm_call: transcript must be a transcript dict"));
+    }
+    let messages = value.get("messages").unwrap_or(&Value::Null);
+    let fits = Shape::List(&MESSAGE).check("transcript.messages", messages);
+    fits.map_err(|e| OptionError::new(e.to_string()))?;
+    Ok(Some(value.clone()))
 }
 
 /// Reads a limit in seconds; a program that gives a duration hands over its seconds as a float.
-fn seconds(o: &Value, key: &str) -> Result<Option<Duration>, OptionError> {
-    let Some(value) = present(o, key) else { return Ok(None) };
+fn seconds(key: &str, value: &Value) -> Result<Option<Duration>, OptionError> {
     let wrong = || {
         OptionError::new(format!(
             "{key}: expected a duration or a number of seconds above 0, got {}",
@@ -259,33 +320,31 @@ fn seconds(o: &Value, key: &str) -> Result<Option<Duration>, OptionError> {
 }
 
 /// Options of loops that limit or protect: a call gets them from a loop's `llm_caller`, or by mistake.
-const OF_LOOPS: &[(&str, Expected)] = &[
-    ("approval_policy", Expected::Only(Shape::Map(&Shape::Any))),
-    ("compaction", Expected::Only(Shape::Either(&[Shape::Bool, Shape::Str, Shape::Map(&Shape::Any)]))),
-    ("llm_caller", Expected::Only(Shape::Closure)),
-    ("permissions", Expected::Only(Shape::Map(&Shape::Any))),
-    ("post_turn_callback", Expected::Only(Shape::Closure)),
-    ("skills", Expected::Only(Shape::Either(&[Shape::List(&Shape::Any), Shape::Map(&Shape::Any)]))),
-    ("turn_policy", Expected::Only(shape::TURN_POLICY)),
+const OF_LOOPS: &[(&str, Shape)] = &[
+    ("approval_policy", Shape::Map(&Shape::Any)),
+    ("compaction", Shape::Either(&[Shape::Bool, Shape::Str, Shape::Map(&Shape::Any)])),
+    ("llm_caller", Shape::Closure),
+    ("permissions", Shape::Map(&Shape::Any)),
+    ("post_turn_callback", Shape::Closure),
+    ("skills", Shape::Either(&[Shape::List(&Shape::Any), Shape::Map(&Shape::Any)])),
+    ("turn_policy", shape::TURN_POLICY),
 ];
 
-fn fallback_chain(o: &Value) -> Vec<String> {
-    let entries: Vec<String> = match o.get("fallback_chain") {
-        Some(Value::String(text)) => text.split(',').map(str::to_string).collect(),
-        Some(Value::Array(list)) => list.iter().map(display).collect(),
-        _ => Vec::new(),
+fn fallback_chain(value: &Value) -> Result<Vec<String>, OptionError> {
+    let entries: Vec<String> = match value {
+        Value::String(text) => text.split(',').map(str::to_string).collect(),
+        list => list.as_array().into_iter().flatten().map(display).collect(),
     };
-    entries.into_iter().map(|e| e.trim().to_string()).filter(|e| !e.is_empty()).collect()
+    Ok(entries.into_iter().map(|e| e.trim().to_string()).filter(|e| !e.is_empty()).collect())
 }
 
-fn beta_features(o: &Value) -> Result<Vec<String>, OptionError> {
+fn beta_features(value: &Value) -> Result<Vec<String>, OptionError> {
     let field = "anthropic_beta_features";
-    let names: Vec<String> = match o.get(field) {
-        None | Some(Value::Null) => return Ok(Vec::new()),
-        Some(Value::String(text)) => {
+    let names: Vec<String> = match value {
+        Value::String(text) => {
             text.split(',').map(|s| s.trim().to_string()).filter(|s| !s.is_empty()).collect()
         }
-        Some(Value::Array(list)) => list
+        Value::Array(list) => list
             .iter()
             .map(|item| match item {
                 Value::String(name) => Ok(name.trim().to_string()),
@@ -295,7 +354,7 @@ fn beta_features(o: &Value) -> Result<Vec<String>, OptionError> {
                 ))),
             })
             .collect::<Result<_, _>>()?,
-        Some(other) => {
+        other => {
             return Err(OptionError::new(format!(
                 "{field}: expected string or list<string>, got {}",
                 other.type_name()
@@ -327,7 +386,7 @@ pub fn request_messages(options: &CallOptions, prompt: &Value) -> Result<Vec<Val
     };
     let listed = prompt.as_array().filter(|list| !list.is_empty() && list.iter().all(Value::is_object));
     for (at, message) in listed.into_iter().flatten().enumerate() {
-        let fits = Shape::Message.check(&format!("prompt[{at}]"), message);
+        let fits = MESSAGE.check(&format!("prompt[{at}]"), message);
         fits.map_err(|e| OptionError::new(e.to_string()))?;
     }
     let explicit = options.messages.as_deref().or_else(|| listed.map(Vec::as_slice));

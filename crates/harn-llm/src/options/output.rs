@@ -1,10 +1,11 @@
 //! The options about the shape of a reply: `response_format`, `output_format`, schemas, validation.
 
+use harn_schema::options::{DataOptions, Options};
 use harn_value::Data as Value;
 
 use crate::error::OptionError;
-use crate::json::{Object, display, present};
-use crate::options::shape::{only_known, shown};
+use crate::json::{Object, display};
+use crate::options::shape::{REPEATS, SWITCH, Shape, only_known, shown};
 
 /// What kind of reply is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,25 +65,52 @@ pub enum Nudge {
     Off,
 }
 
+/// The options about the shape of a reply.
+#[derive(Options)]
+#[options(data)]
+pub(super) struct OutputOptions {
+    /// The schema of the reply.
+    #[option(ty = "dict", foreign = ["response_model", "response_schema"])]
+    schema: Option<Value>,
+    /// The schema of the reply; takes precedence over `schema`.
+    #[option(ty = "dict")]
+    json_schema: Option<Value>,
+    /// The schema for validation, if it differs from `schema`.
+    #[option(ty = "dict", dependent)]
+    output_schema: Option<Value>,
+    /// `"json"` or `"json_object"`: any JSON. Ignored if `schema` is set.
+    #[option(ty = "string", shown = "\"text\"")]
+    response_format: Option<Value>,
+    /// How the provider receives the schema: `"text"`, `"json_object"` or `"json_schema"`, or a dict `{kind, schema, strict}` whose `kind` is one of them.
+    #[option(ty = "string | dict", nil, dependent)]
+    output_format: Option<Value>,
+    /// The reaction to a reply that does not match the schema after all retries. Default without a schema: `"off"`.
+    #[option(one_of = ["off", "warn", "error"], shown = "\"error\"")]
+    output_validation: Option<String>,
+    /// Checks the data after schema validation. Returns nil, or a string that describes the error.
+    #[option(ty = "function", with = validator)]
+    output_validator: Option<Value>,
+    /// How often Harn asks the model again after a reply that does not match. A negative number means 0.
+    #[option(default = 1, shape = REPEATS)]
+    schema_retries: u32,
+    /// The message that asks again: `true` for the built-in message, your own string, or `false` for no message.
+    #[option(ty = "bool | string", shown = "true", shape = Shape::Either(&[Shape::Bool, Shape::Str]))]
+    schema_retry_nudge: Option<Value>,
+    /// `schema_retries` of the `llm_call_structured` functions. Ignored elsewhere, with a warning.
+    #[option(ty = "int", shown = "3", shape = REPEATS)]
+    _retries: (),
+    /// `llm_call_structured_result`: if the last reply does not match, a second call fixes it. A dict holds the options of that call.
+    #[option(ty = "bool | dict", shown = "false", shape = SWITCH)]
+    _repair: (),
+}
+
 impl OutputFormat {
     /// Reads the options about the shape of a reply from the options of a loop.
     ///
     /// # Errors
     /// One of them is wrong.
     pub fn from_options(options: &Object) -> Result<OutputFormat, OptionError> {
-        const KEYS: [&str; 9] = [
-            "json_schema",
-            "output_format",
-            "output_schema",
-            "output_validation",
-            "output_validator",
-            "response_format",
-            "schema",
-            "schema_retries",
-            "schema_retry_nudge",
-        ];
-        let own = KEYS.iter().filter_map(|key| Some(((*key).to_owned(), options.get(*key)?.clone())));
-        parse(&Value::Object(own.collect()))
+        OutputOptions::read(options).map_err(OptionError::new).and_then(OutputFormat::new)
     }
 
     /// Returns whether the call wants data: its format is not text, or there is a schema to check.
@@ -102,113 +130,109 @@ fn schema_field(value: Option<&Value>, field: &str) -> Result<Option<Value>, Opt
     }
 }
 
-pub(super) fn parse(o: &Value) -> Result<OutputFormat, OptionError> {
-    let json_schema = match schema_field(o.get("json_schema"), "json_schema")? {
-        Some(schema) => Some(schema),
-        None => schema_field(o.get("schema"), "schema")?,
-    };
-    let output_schema = schema_field(o.get("output_schema"), "output_schema")?;
-    let (mut explicit, mut strict, mut caller_strict) = (false, true, false);
-    let mut format_schema = None;
-    let kind = match o.get("output_format") {
-        None => {
-            if json_schema.is_some() {
-                OutputKind::JsonSchema
-            } else {
-                match response_format(o)? {
-                    OutputKind::Text if output_schema.is_some() && o.get("response_format").is_none() => {
-                        OutputKind::JsonSchema
+impl OutputFormat {
+    pub(super) fn new(given: OutputOptions) -> Result<OutputFormat, OptionError> {
+        let json_schema = match schema_field(given.json_schema.as_ref(), "json_schema")? {
+            Some(schema) => Some(schema),
+            None => schema_field(given.schema.as_ref(), "schema")?,
+        };
+        let output_schema = schema_field(given.output_schema.as_ref(), "output_schema")?;
+        let (mut explicit, mut strict, mut caller_strict) = (false, true, false);
+        let mut format_schema = None;
+        let kind = match &given.output_format {
+            None => {
+                if json_schema.is_some() {
+                    OutputKind::JsonSchema
+                } else {
+                    match response_format(given.response_format.as_ref())? {
+                        OutputKind::Text if output_schema.is_some() && given.response_format.is_none() => {
+                            OutputKind::JsonSchema
+                        }
+                        kind => kind,
                     }
-                    kind => kind,
                 }
             }
-        }
-        Some(Value::Null) => OutputKind::Text,
-        Some(Value::String(word)) => {
-            explicit = true;
-            kind_word(word)?
-        }
-        Some(Value::Object(map)) => {
-            explicit = true;
-            only_known("output_format", map, &["kind", "type", "schema", "json_schema", "strict"])?;
-            let field = if map.contains_key("schema") { "schema" } else { "json_schema" };
-            format_schema = schema_field(map.get(field), "output_format.schema")?;
-            match map.get("strict") {
-                None | Some(Value::Null) => {}
-                Some(Value::Bool(flag)) => {
-                    strict = *flag;
-                    caller_strict = *flag;
-                }
-                Some(other) => {
-                    return Err(OptionError::new(format!(
-                        "output_format.strict: expected a bool, got {}",
-                        shown(other)
-                    )));
-                }
+            Some(Value::Null) => OutputKind::Text,
+            Some(Value::String(word)) => {
+                explicit = true;
+                kind_word(word)?
             }
-            kind_word(&map.get("kind").or_else(|| map.get("type")).map(display).unwrap_or_default())?
-        }
-        Some(_) => return Err(OptionError::new("output_format: expected string or dict")),
-    };
-    let schema = match kind {
-        OutputKind::JsonSchema => {
-            let schema =
-                format_schema.clone().or_else(|| json_schema.clone()).or_else(|| output_schema.clone());
-            if schema.is_none() {
-                return Err(OptionError::new(
-                    "output_format: kind \"json_schema\" requires a `schema` field",
-                ));
+            Some(Value::Object(map)) => {
+                explicit = true;
+                only_known("output_format", map, &["kind", "type", "schema", "json_schema", "strict"])?;
+                let field = if map.contains_key("schema") { "schema" } else { "json_schema" };
+                format_schema = schema_field(map.get(field), "output_format.schema")?;
+                match map.get("strict") {
+                    None | Some(Value::Null) => {}
+                    Some(Value::Bool(flag)) => {
+                        strict = *flag;
+                        caller_strict = *flag;
+                    }
+                    Some(other) => {
+                        return Err(OptionError::new(format!(
+                            "output_format.strict: expected a bool, got {}",
+                            shown(other)
+                        )));
+                    }
+                }
+                kind_word(&map.get("kind").or_else(|| map.get("type")).map(display).unwrap_or_default())?
             }
-            schema
-        }
-        _ => None,
-    };
-    let check = output_schema.or(json_schema).or(format_schema);
-    let validator = validator(o)?;
-    let is_judged = check.is_some() || validator.is_some();
-    Ok(OutputFormat {
-        kind,
-        schema,
-        check,
-        explicit: explicit && kind != OutputKind::Text,
-        caller_strict,
-        strict,
-        validation: match present(o, "output_validation").map(display).as_deref() {
-            Some("warn") => Validation::Warn,
-            Some("off") => Validation::Off,
-            Some(_) => Validation::Error,
-            None if is_judged => Validation::Error,
-            None => Validation::Off,
-        },
-        schema_retries: match o.get("schema_retries").and_then(Value::as_i64) {
-            Some(n) => u32::try_from(n.max(0)).unwrap_or(u32::MAX),
-            None => 1,
-        },
-        nudge: match o.get("schema_retry_nudge") {
-            Some(Value::Bool(false)) => Nudge::Off,
-            Some(Value::String(text)) => Nudge::Text(text.clone()),
-            _ => Nudge::Automatic,
-        },
-        validator,
-    })
+            Some(_) => return Err(OptionError::new("output_format: expected string or dict")),
+        };
+        let schema = match kind {
+            OutputKind::JsonSchema => {
+                let schema =
+                    format_schema.clone().or_else(|| json_schema.clone()).or_else(|| output_schema.clone());
+                if schema.is_none() {
+                    return Err(OptionError::new(
+                        "output_format: kind \"json_schema\" requires a `schema` field",
+                    ));
+                }
+                schema
+            }
+            _ => None,
+        };
+        let check = output_schema.or(json_schema).or(format_schema);
+        let validator = given.output_validator;
+        let is_judged = check.is_some() || validator.is_some();
+        Ok(OutputFormat {
+            kind,
+            schema,
+            check,
+            explicit: explicit && kind != OutputKind::Text,
+            caller_strict,
+            strict,
+            validation: match given.output_validation.as_deref() {
+                Some("warn") => Validation::Warn,
+                Some("off") => Validation::Off,
+                Some(_) => Validation::Error,
+                None if is_judged => Validation::Error,
+                None => Validation::Off,
+            },
+            schema_retries: given.schema_retries,
+            nudge: match given.schema_retry_nudge {
+                Some(Value::Bool(false)) => Nudge::Off,
+                Some(Value::String(text)) => Nudge::Text(text),
+                _ => Nudge::Automatic,
+            },
+            validator,
+        })
+    }
 }
 
 /// Reads the closure that looks at answers. An embedder that keeps closures puts a dict in its place.
-fn validator(o: &Value) -> Result<Option<Value>, OptionError> {
-    match present(o, "output_validator") {
-        None => Ok(None),
-        Some(value) if value.is_closure() || value.get(VALIDATOR).is_some() => Ok(Some(value.clone())),
-        Some(other) => {
-            Err(OptionError::new(format!("output_validator must be a closure, got {}", shown(other))))
-        }
+fn validator(value: &Value) -> Result<Option<Value>, OptionError> {
+    if value.is_closure() || value.get(VALIDATOR).is_some() {
+        return Ok(Some(value.clone()));
     }
+    Err(OptionError::new(format!("output_validator must be a closure, got {}", shown(value))))
 }
 
 /// The key of the dict that stands for a closure.
 pub const VALIDATOR: &str = "_validator";
 
-fn response_format(o: &Value) -> Result<OutputKind, OptionError> {
-    let Some(value) = present(o, "response_format") else { return Ok(OutputKind::Text) };
+fn response_format(value: Option<&Value>) -> Result<OutputKind, OptionError> {
+    let Some(value) = value else { return Ok(OutputKind::Text) };
     match display(value).as_str() {
         "text" | "" => Ok(OutputKind::Text),
         "json" | "json_object" => Ok(OutputKind::JsonObject),
@@ -235,7 +259,7 @@ mod tests {
     use harn_value::json;
 
     fn kind(o: Value) -> Result<OutputKind, String> {
-        parse(&o).map(|f| f.kind).map_err(|e| e.0)
+        OutputFormat::from_options(o.as_object().unwrap()).map(|f| f.kind).map_err(|e| e.0)
     }
 
     #[test]

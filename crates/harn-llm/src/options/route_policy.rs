@@ -7,7 +7,8 @@ use crate::json::{display, str_at};
 use crate::options::shape::only_known;
 
 /// Who chooses the model.
-pub(crate) enum Policy {
+#[derive(Debug, Clone)]
+pub(crate) enum RoutePolicy {
     /// This one.
     Always(String),
     /// The cheapest of at least this quality.
@@ -20,7 +21,7 @@ pub(crate) enum Policy {
 ///
 /// # Errors
 /// It is wrong.
-pub(crate) fn parse(options: &Value) -> Result<Option<Policy>, OptionError> {
+pub(super) fn parse(value: &Value) -> Result<Option<RoutePolicy>, OptionError> {
     let target_of = |text: &str| {
         let text = text.trim().trim_matches(['"', '\'']);
         if text.is_empty() {
@@ -28,37 +29,37 @@ pub(crate) fn parse(options: &Value) -> Result<Option<Policy>, OptionError> {
         }
         Ok(text.to_string())
     };
-    match options.get("route_policy") {
-        None | Some(Value::Null | Value::Bool(false)) => Ok(None),
-        Some(Value::String(text)) => parse_text(text),
-        Some(dict @ Value::Object(fields)) => {
+    match value {
+        Value::Null | Value::Bool(false) => Ok(None),
+        Value::String(text) => parse_text(text),
+        dict @ Value::Object(fields) => {
             only_known("route_policy", fields, &["mode", "target", "quality", "id"])?;
             let mode = dict.get("mode").map(display).unwrap_or_default();
             let target = ["target", "quality", "id"].iter().find_map(|k| str_at(dict, k)).unwrap_or_default();
             match mode.as_str() {
                 "manual" => Ok(None),
-                "always" => Ok(Some(Policy::Always(target_of(target)?))),
-                "cheapest_over_quality" => Ok(Some(Policy::Cheapest(target_of(target)?))),
-                "fastest_over_quality" => Ok(Some(Policy::Fastest(target_of(target)?))),
+                "always" => Ok(Some(RoutePolicy::Always(target_of(target)?))),
+                "cheapest_over_quality" => Ok(Some(RoutePolicy::Cheapest(target_of(target)?))),
+                "fastest_over_quality" => Ok(Some(RoutePolicy::Fastest(target_of(target)?))),
                 other => Err(OptionError::new(format!("route_policy.mode: unsupported value \"{other}\""))),
             }
         }
-        Some(_) => Err(OptionError::new("route_policy: expected string or dict")),
+        _ => Err(OptionError::new("route_policy: expected string or dict")),
     }
 }
 
 /// Reads the text form, e.g. `cheapest_over_quality(low)`.
-fn parse_text(text: &str) -> Result<Option<Policy>, OptionError> {
+fn parse_text(text: &str) -> Result<Option<RoutePolicy>, OptionError> {
     let text = text.trim();
     if text == "manual" {
         return Ok(None);
     }
     let parts = text.strip_suffix(')').and_then(|t| t.split_once('('));
     let known = parts.and_then(|(name, target)| {
-        let make: fn(String) -> Policy = match name.trim() {
-            "always" => Policy::Always,
-            "cheapest_over_quality" => Policy::Cheapest,
-            "fastest_over_quality" => Policy::Fastest,
+        let make: fn(String) -> RoutePolicy = match name.trim() {
+            "always" => RoutePolicy::Always,
+            "cheapest_over_quality" => RoutePolicy::Cheapest,
+            "fastest_over_quality" => RoutePolicy::Fastest,
             _ => return None,
         };
         Some((make, target.trim().trim_matches(['"', '\'']).to_string()))

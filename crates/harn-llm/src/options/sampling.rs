@@ -1,43 +1,35 @@
 //! How tokens are drawn and where a reply ends: options that every provider takes another part of.
 
-use harn_value::Data as Value;
-
-use crate::json::{display, int_at, list_at};
+use harn_schema::options::Options;
+use harn_schema::shape::Shape;
 
 /// Sampling options; `None` and an empty list leave it to the provider.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Options)]
+#[options(data)]
 pub struct Sampling {
-    /// `temperature`.
+    /// Sampling temperature.
+    #[option(range = 0.0..=2.0)]
     pub temperature: Option<f64>,
-    /// `top_p`: nucleus sampling.
+    /// Nucleus sampling.
+    #[option(range = 0.0..=1.0)]
     pub top_p: Option<f64>,
-    /// `top_k`.
+    /// Samples from the k most likely tokens.
+    #[option(range = 0..)]
     pub top_k: Option<i64>,
-    /// `stop`: texts that end the reply.
+    /// Stop sequences.
+    #[option(ty = "list<string>", shape = Shape::List(&Shape::Str), foreign = ["stop_sequences"])]
     pub stop: Vec<String>,
-    /// `seed`.
+    /// Seed for repeatable sampling, where the provider supports it.
     pub seed: Option<i64>,
-    /// `frequency_penalty`.
+    /// Penalty for repetition, where the provider supports it.
+    #[option(range = -2.0..=2.0)]
     pub frequency_penalty: Option<f64>,
-    /// `presence_penalty`.
+    /// Penalty for repetition, where the provider supports it.
+    #[option(range = -2.0..=2.0)]
     pub presence_penalty: Option<f64>,
 }
 
 impl Sampling {
-    /// Reads the options from a dict that was checked.
-    pub fn from_json(o: &Value) -> Sampling {
-        let float = |key: &str| o.get(key).and_then(Value::as_f64);
-        Sampling {
-            temperature: float("temperature"),
-            top_p: float("top_p"),
-            top_k: int_at(o, "top_k"),
-            stop: list_at(o, "stop").iter().map(display).collect(),
-            seed: int_at(o, "seed"),
-            frequency_penalty: float("frequency_penalty"),
-            presence_penalty: float("presence_penalty"),
-        }
-    }
-
     /// Fills what is left open.
     #[must_use]
     pub fn or(self, defaults: Sampling) -> Sampling {
@@ -84,13 +76,15 @@ impl Sampling {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use harn_value::json;
+    use harn_schema::options::DataOptions;
+    use harn_value::{Data, json};
 
     #[test]
     fn what_is_open_is_filled() {
-        let own = Sampling::from_json(&json!({"temperature": 1, "stop": ["a", "2"]}));
+        let read = |options: Data| Sampling::read(options.as_object().unwrap()).unwrap();
+        let own = read(json!({"temperature": 1, "stop": ["a", "2"]}));
         assert_eq!((own.temperature, own.stop.len(), own.is_set("top_k")), (Some(1.0), 2, false));
-        let all = own.or(Sampling::from_json(&json!({"temperature": 0.5, "top_k": 3, "stop": ["b"]})));
+        let all = own.or(read(json!({"temperature": 0.5, "top_k": 3, "stop": ["b"]})));
         assert_eq!((all.temperature, all.top_k), (Some(1.0), Some(3)));
         assert_eq!(all.stop, ["a", "2"]);
     }

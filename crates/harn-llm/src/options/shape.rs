@@ -1,49 +1,12 @@
 //! Shapes of options that limit, protect or change what is run: a wrong one is refused with its name, never passed over.
 
+use harn_schema::nearest;
+pub use harn_schema::shape::{Shape, ShapeError, shown};
+use harn_schema::shape::{SpecialShape, unknown_field};
 use harn_value::Data as Value;
 
 use crate::error::OptionError;
-use crate::json::{Object, display};
-use harn_schema::nearest;
-
-/// What a value must look like. Nil fits everywhere: the option is then absent.
-#[derive(Debug, Clone, Copy)]
-pub enum Shape {
-    /// Anything; checked elsewhere.
-    Any,
-    /// True or false.
-    Bool,
-    /// Only false: it switches off what has no switch of its own.
-    False,
-    /// An int of at least this; `i64::MIN` takes all.
-    Int(i64),
-    /// An int or a float from here to there, both included; infinity is no end.
-    Number(f64, f64),
-    /// A string; a blank one counts as absent.
-    Str,
-    /// A string that is not blank.
-    Text,
-    /// One of these words.
-    Word(&'static [&'static str]),
-    /// A list of strings that are not blank, or one of them.
-    Names,
-    /// A closure.
-    Closure,
-    /// A list of these.
-    List(&'static Shape),
-    /// A dict with these fields and no others.
-    Dict(&'static [(&'static str, Shape)]),
-    /// A dict from any name to these.
-    Map(&'static Shape),
-    /// One of these.
-    Either(&'static [Shape]),
-    /// A message of a conversation.
-    Message,
-}
-
-use Shape::{
-    Any, Bool, Closure, Dict, Either, False, Int, List, Map, Message, Names, Number, Str, Text, Word,
-};
+use crate::json::Object;
 
 /// Who speaks in a message.
 pub(crate) const ROLES: &[&str] =
@@ -53,143 +16,63 @@ pub(crate) const ROLES: &[&str] =
 pub const SIDE_EFFECT_LEVELS: &[&str] = &["none", "read_only", "workspace_write", "process_exec", "network"];
 
 /// The option `policy`.
-pub const POLICY: Shape = Dict(&[
-    ("tools", Names),
-    ("capabilities", Map(&Names)),
-    ("side_effect_level", Word(SIDE_EFFECT_LEVELS)),
-    ("workspace_roots", Names),
-    ("recursion_limit", Int(0)),
-    ("tool_arg_constraints", List(&Dict(&[("tool", Text), ("arg_key", Text), ("arg_patterns", Names)]))),
-    ("tool_annotations", Map(&Map(&Any))),
-    ("command_policy", Any),
+pub const POLICY: Shape = Shape::Dict(&[
+    ("tools", Shape::Names),
+    ("capabilities", Shape::Map(&Shape::Names)),
+    ("side_effect_level", Shape::Word(SIDE_EFFECT_LEVELS)),
+    ("workspace_roots", Shape::Names),
+    ("recursion_limit", Shape::Int(0)),
+    (
+        "tool_arg_constraints",
+        Shape::List(&Shape::Dict(&[
+            ("tool", Shape::Text),
+            ("arg_key", Shape::Text),
+            ("arg_patterns", Shape::Names),
+        ])),
+    ),
+    ("tool_annotations", Shape::Map(&Shape::Map(&Shape::Any))),
+    ("command_policy", Shape::Any),
 ]);
 
 /// The option `turn_policy`.
-pub const TURN_POLICY: Shape =
-    Dict(&[("require_action_or_yield", Bool), ("allow_done_sentinel", Bool), ("max_prose_chars", Int(1))]);
+pub const TURN_POLICY: Shape = Shape::Dict(&[
+    ("require_action_or_yield", Shape::Bool),
+    ("allow_done_sentinel", Shape::Bool),
+    ("max_prose_chars", Shape::Int(1)),
+]);
 
-/// A value that has not the shape it must have; the display form names the place.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{place} {problem}")]
-pub struct ShapeError {
-    /// The option with the fields and indices behind it.
-    pub place: String,
-    /// What is wrong.
-    pub problem: String,
-}
+/// Capabilities: names, or a dict of those that are there.
+pub(super) const FLAGS: Shape = Shape::Either(&[Shape::Names, Shape::Map(&Shape::Any)]);
 
-/// A value in an error: its type, and what it says when that is short.
-pub fn shown(value: &Value) -> String {
-    let (kind, text) = (value.type_name(), display(value));
-    if value.is_null() || text.chars().count() > 40 { kind.to_owned() } else { format!("{kind} `{text}`") }
-}
+/// How often something is repeated; a negative number is none.
+pub(super) const REPEATS: Shape = Shape::Int(i64::MIN);
 
-impl Shape {
-    /// Returns what it takes, in words.
-    pub fn words(&self) -> String {
-        match self {
-            Any => "any value".to_owned(),
-            Bool => "a bool".to_owned(),
-            False => "false".to_owned(),
-            Int(i64::MIN) => "an int".to_owned(),
-            Int(least) => format!("an int of at least {least}"),
-            Number(least, most) if most.is_finite() => format!("a number from {least} to {most}"),
-            Number(least, _) if least.is_finite() => format!("a number of at least {least}"),
-            Number(..) => "a number".to_owned(),
-            Str => "a string".to_owned(),
-            Text => "a string that is not blank".to_owned(),
-            Word(words) => format!("one of {}", words.join(", ")),
-            Names => "a list of strings".to_owned(),
-            Closure => "a closure".to_owned(),
-            List(Str) => "a list of strings".to_owned(),
-            List(Message) => "a list of messages".to_owned(),
-            List(_) => "a list".to_owned(),
-            Message => "a message: a dict like {role: \"user\", content: \"...\"}".to_owned(),
-            Dict(_) | Map(_) => "a dict".to_owned(),
-            Either(shapes) => shapes.iter().map(Shape::words).collect::<Vec<_>>().join(" or "),
-        }
-    }
+/// On, off, or on with settings.
+pub(super) const SWITCH: Shape = Shape::Either(&[Shape::Bool, Shape::Map(&Shape::Any)]);
 
-    /// Checks the value of the option or field `place`.
-    ///
-    /// # Errors
-    /// The value, or something inside it, has another shape.
-    pub fn check(&self, place: &str, value: &Value) -> Result<(), ShapeError> {
-        let wrong = || {
-            let problem = format!("must be {}, got {}", self.words(), shown(value));
-            Err(ShapeError { place: place.to_string(), problem })
-        };
-        if value.is_null() {
-            return Ok(());
-        }
-        let name = |value: &Value| value.as_str().is_some_and(|text| !text.trim().is_empty());
-        match self {
-            Any => Ok(()),
-            Bool if value.is_boolean() => Ok(()),
-            Bool => wrong(),
-            False if value.as_bool() == Some(false) => Ok(()),
-            False => wrong(),
-            Number(least, most) if value.as_f64().is_some_and(|n| (*least..=*most).contains(&n)) => Ok(()),
-            Number(..) => wrong(),
-            Message => message(place, value).unwrap_or_else(wrong),
-            Int(least) if value.as_i64().is_some_and(|n| n >= *least) => Ok(()),
-            Int(_) => wrong(),
-            Str if value.is_string() => Ok(()),
-            Str => wrong(),
-            Text if name(value) => Ok(()),
-            Text => wrong(),
-            Word(words) if value.as_str().is_some_and(|word| words.contains(&word)) => Ok(()),
-            Word(_) => wrong(),
-            Names if name(value) => Ok(()),
-            Names => match value.as_array().map(|list| list.iter().position(|item| !name(item))) {
-                None => wrong(),
-                Some(None) => Ok(()),
-                Some(Some(at)) => {
-                    let item = value.get(at).unwrap_or(&Value::Null);
-                    let problem = format!("must be a string that is not blank, got {}", shown(item));
-                    Err(ShapeError { place: format!("{place}[{at}]"), problem })
-                }
-            },
-            Either(shapes) if shapes.iter().any(|shape| shape.check(place, value).is_ok()) => Ok(()),
-            Either(_) => wrong(),
-            Closure if value.as_opaque().is_some() => Ok(()),
-            Closure => wrong(),
-            List(inner) => match value.as_array() {
-                None => wrong(),
-                Some(list) => list
-                    .iter()
-                    .enumerate()
-                    .try_for_each(|(at, item)| inner.check(&format!("{place}[{at}]"), item)),
-            },
-            Map(inner) => match value.as_object() {
-                None => wrong(),
-                Some(map) => {
-                    map.iter().try_for_each(|(key, item)| inner.check(&format!("{place}.{key}"), item))
-                }
-            },
-            Dict(fields) => match value.as_object() {
-                None => wrong(),
-                Some(map) => {
-                    map.iter().try_for_each(|(key, item)| match fields.iter().find(|(name, _)| name == key) {
-                        Some((_, shape)) => shape.check(&format!("{place}.{key}"), item),
-                        None => Err(unknown_field(place, key, fields.iter().map(|(name, _)| *name))),
-                    })
-                }
-            },
-        }
-    }
-}
+/// A structural experiment.
+pub(super) const EXPERIMENT: Shape =
+    Shape::Either(&[Shape::False, Shape::Str, Shape::Map(&Shape::Any), Shape::Closure]);
+
+/// A message of a conversation.
+pub const MESSAGE: Shape = Shape::Special(&SpecialShape {
+    one: "a message: a dict like {role: \"user\", content: \"...\"}",
+    many: "messages",
+    check: message,
+});
 
 /// Checks a message; nothing for what is no message at all. What else it carries is kept and not looked at.
 fn message(place: &str, value: &Value) -> Option<Result<(), ShapeError>> {
     let fields = value
         .as_object()
         .filter(|fields| ["role", "content", "tool_calls"].iter().any(|name| fields.get(*name).is_some()))?;
-    let role = fields.get("role").map_or(Ok(()), |role| Word(ROLES).check(&format!("{place}.role"), role));
+    let role =
+        fields.get("role").map_or(Ok(()), |role| Shape::Word(ROLES).check(&format!("{place}.role"), role));
     Some(role.and_then(|()| match fields.get("content") {
         Some(content) => {
             let place = format!("{place}.content");
-            let fits = Either(&[Str, Map(&Any), List(&Any)]).check(&place, content);
+            let fits = Shape::Either(&[Shape::Str, Shape::Map(&Shape::Any), Shape::List(&Shape::Any)])
+                .check(&place, content);
             fits.and_then(|()| blocks(&place, content))
         }
         // An empty message is one that says so; a slip of the name would empty it, too.
@@ -269,15 +152,6 @@ pub(crate) fn only_known(place: &str, map: &Object, fields: &[&'static str]) -> 
     }
 }
 
-fn unknown_field<'n>(place: &str, key: &str, fields: impl Iterator<Item = &'n str> + Clone) -> ShapeError {
-    let names = || fields.clone();
-    let hint = match nearest(key, names()) {
-        Some(name) => format!("did you mean `{name}`?"),
-        None => format!("it has {}", names().collect::<Vec<_>>().join(", ")),
-    };
-    ShapeError { place: place.to_string(), problem: format!("has no field `{key}`; {hint}") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -320,7 +194,7 @@ mod tests {
         assert_eq!(policy(full), "");
         assert_eq!(policy(Value::Null), "");
         let closure = Value::opaque("closure", "<fn(x)>");
-        assert!(Closure.check("f", &closure).is_ok());
+        assert!(Shape::Closure.check("f", &closure).is_ok());
         assert_eq!(
             POLICY.check("policy", &closure).unwrap_err().to_string(),
             "policy must be a dict, got closure `<fn(x)>`"

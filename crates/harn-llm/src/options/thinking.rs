@@ -1,5 +1,6 @@
 //! The `thinking` and `reasoning_effort` options.
 
+use harn_schema::options::Options;
 use harn_value::{Data as Value, json};
 
 use crate::error::OptionError;
@@ -87,19 +88,31 @@ impl Thinking {
     }
 }
 
-/// Reads both options; the flag tells whether `reasoning_effort` was given.
-pub(super) fn parse(o: &Value) -> Result<(Thinking, bool), OptionError> {
-    let thinking = parse_thinking(o.get("thinking").unwrap_or(&Value::Null))?;
-    let effort = match o.get("reasoning_effort") {
-        None | Some(Value::Null | Value::Bool(false)) => return Ok((thinking, false)),
-        Some(value) => level("reasoning_effort", value)?,
+/// The options about reasoning.
+#[derive(Options)]
+#[options(data)]
+pub(super) struct ThinkingOptions {
+    /// Reasoning: `true` or `"enabled"`, `{budget_tokens: 4000}`, `"adaptive"`, or an effort as in `reasoning_effort`.
+    #[option(ty = "bool | string | dict", dependent, foreign = ["thinking_budget"])]
+    thinking: Option<Value>,
+    /// `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`, as far as the model supports it.
+    #[option(ty = "string | bool", foreign = ["reasoning"])]
+    reasoning_effort: Option<Value>,
+}
+
+/// Reads both options.
+pub(super) fn parse(given: ThinkingOptions) -> Result<Thinking, OptionError> {
+    let thinking = parse_thinking(given.thinking.as_ref().unwrap_or(&Value::Null))?;
+    let effort = match given.reasoning_effort {
+        None | Some(Value::Bool(false)) => return Ok(thinking),
+        Some(value) => level("reasoning_effort", &value)?,
     };
     if thinking.is_on() {
         return Err(OptionError::new(
             "reasoning_effort cannot be combined with a non-disabled thinking option",
         ));
     }
-    Ok((Thinking::Effort(effort), true))
+    Ok(Thinking::Effort(effort))
 }
 
 fn level(field: &str, value: &Value) -> Result<Effort, OptionError> {
@@ -178,9 +191,11 @@ fn parse_thinking(value: &Value) -> Result<Thinking, OptionError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use harn_schema::options::DataOptions;
 
     fn read(o: Value) -> Result<Value, String> {
-        parse(&o).map(|(t, _)| t.to_json()).map_err(|e| e.0)
+        let given = ThinkingOptions::read(o.as_object().unwrap())?;
+        parse(given).map(Thinking::to_json).map_err(|e| e.0)
     }
 
     #[test]

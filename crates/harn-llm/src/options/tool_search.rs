@@ -108,13 +108,13 @@ fn variant(word: &str) -> Result<SearchVariant, OptionError> {
     }
 }
 
-pub(super) fn parse(o: &Value) -> Result<Option<ToolSearch>, OptionError> {
-    let dict = match o.get("tool_search") {
-        None | Some(Value::Null | Value::Bool(false)) => return Ok(None),
-        Some(Value::Bool(true)) => return Ok(Some(of_variant(SearchVariant::Bm25))),
-        Some(Value::String(word)) => return Ok(Some(of_variant(variant(word)?))),
-        Some(Value::Object(dict)) => dict,
-        Some(_) => {
+pub(super) fn parse(value: &Value) -> Result<Option<ToolSearch>, OptionError> {
+    let dict = match value {
+        Value::Null | Value::Bool(false) => return Ok(None),
+        Value::Bool(true) => return Ok(Some(of_variant(SearchVariant::Bm25))),
+        Value::String(word) => return Ok(Some(of_variant(variant(word)?))),
+        Value::Object(dict) => dict,
+        _ => {
             return Err(OptionError::new(
                 // prose-ok: diagnostic
                 "tool_search: expected bool, string (\"bm25\"/\"regex\"), or dict ({variant, mode, strategy, \
@@ -186,7 +186,7 @@ mod tests {
     use harn_value::json;
 
     fn read(v: Value) -> Result<Option<ToolSearch>, String> {
-        parse(&json!({"tool_search": v})).map_err(|e| e.0)
+        parse(&v).map_err(|e| e.0)
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::event::{REFUSAL, StreamEvent};
 use crate::experiment::Experiment;
 use crate::json::{Object, present, str_at};
 use crate::message::{Message, Role};
-use crate::options::{Validation, call_options, check_values};
+use crate::options::{CallOptions, DataOptions, Validation, check_options};
 use crate::response::Response;
 use crate::structured::judge::failure_message;
 use crate::structured::rounds::{Rounds, Verdict};
@@ -163,7 +163,7 @@ impl LlmRuntime {
     /// Applies the structural experiment of the call or of the environment.
     pub(super) async fn apply_experiment(&self, prepared: &mut Prepared) -> Result<(), CallError> {
         let from_env = crate::config::env(self.embedder(), "HARN_STRUCTURAL_EXPERIMENT").map(Value::from);
-        let option = prepared.options.raw.get("structural_experiment").cloned().or(from_env);
+        let option = prepared.options.structural_experiment.clone().or(from_env);
         let Some(mut experiment) = Experiment::parse(&option.unwrap_or(Value::Null))? else { return Ok(()) };
         let request = &mut prepared.request;
         let Some(transform) = experiment.transform.clone() else {
@@ -386,7 +386,7 @@ impl LlmRuntime {
         options: &Value,
     ) -> Value {
         let mut options = options.clone();
-        let given = options.as_object().map_or(Ok(()), |given| check_values(call_options(), given));
+        let given = options.as_object().map_or(Ok(()), |given| check_options(CallOptions::FIELDS, given));
         if let Err(error) = given {
             return failed_envelope(&CallError::Option(error.to_string()), "", "");
         }
@@ -395,8 +395,8 @@ impl LlmRuntime {
             Some(Value::Object(o)) if o.get("enabled") != Some(&Value::Bool(false)) => Some(o),
             _ => None,
         };
-        // The options of the repair call are checked before the first call is paid for.
-        let overrides = repair.as_ref().map_or(Ok(()), |given| check_values(call_options(), given));
+        // What the second call is given is known to be right before the first one is paid for.
+        let overrides = repair.as_ref().map_or(Ok(()), |given| check_options(CallOptions::FIELDS, given));
         if let Err(error) = overrides {
             return failed_envelope(&CallError::Option(format!("repair: {error}")), "", "");
         }
@@ -508,7 +508,7 @@ fn structured_call(
         }
     };
     let mut o = options.as_object().cloned().unwrap_or_default();
-    check_values(call_options(), &o).map_err(|error| CallError::Option(error.to_string()))?;
+    check_options(CallOptions::FIELDS, &o).map_err(|error| CallError::Option(error.to_string()))?;
     let retries = o.shift_remove("retries");
     let format_is_derived = !o.contains_key("output_format");
     if format_is_derived {

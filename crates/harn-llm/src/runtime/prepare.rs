@@ -13,9 +13,9 @@ use crate::embedder::Fragment;
 use crate::error::{CallError, OptionError};
 use crate::json::{Object, str_at};
 use crate::message::{Message, Role};
+use crate::notices::{check_overrides, notices};
 use crate::options::{
-    CallOptions, Expected, OutputKind, TOOL_FORMAT, Thinking, ToolFormat, check_overrides, notices,
-    request_messages,
+    CallOptions, OptionField, OutputKind, TOOL_FORMAT, Thinking, ToolFormat, request_messages,
 };
 use crate::request::{MAX_RESPONSE_BYTES, OllamaSettings, OutputChannel, OutputPlan, Request, Route};
 use crate::response::Offered;
@@ -51,9 +51,7 @@ impl LlmRuntime {
         // The given URL and key belong to the provider that failed.
         options.base_url = options.base_url.filter(|_| provider == failed.provider);
         options.api_key = options.api_key.filter(|_| provider == failed.provider);
-        if let Some(raw) = Rc::make_mut(&mut options.raw).as_object_mut() {
-            raw.shift_remove("route_policy");
-        }
+        options.route_policy = None;
         self.prepare_options(call, options)
     }
 
@@ -78,8 +76,9 @@ impl LlmRuntime {
     /// # Errors
     /// The route does not exist.
     pub fn most_output(&self, choice: &Choice, options: &CallOptions) -> Result<Option<i64>, CallError> {
-        // Tools do not affect the limit.
-        let options = CallOptions { tools: ToolSet::new(Vec::new()), tool_search: None, ..options.clone() };
+        // Tools change nothing about it.
+        let mut options = options.clone();
+        (options.tools, options.tool_search) = (ToolSet::default(), None);
         let caps = self.capabilities().lookup(&choice.provider, &choice.model);
         let mut route = self.route(choice, caps, &options, true)?;
         let (search, messages) = (self.plan_tools(&route, &options)?, Conversation::new());
@@ -111,10 +110,8 @@ impl LlmRuntime {
             return Err(CallError::Option(reason));
         }
         let mut route = self.route(&choice, caps, &options, mocked)?;
-        // Rejects an invalid experiment before anything is sent, like every other option.
-        crate::experiment::Experiment::parse(
-            options.raw.get("structural_experiment").unwrap_or(&Value::Null),
-        )?;
+        // Found wrong before anything is sent, like every other option.
+        crate::experiment::Experiment::parse(options.structural_experiment.as_ref().unwrap_or(&Value::Null))?;
         let search = self.plan_tools(&route, &options)?;
         let native = self.tools_are_native(&route, &options, &search, mocked);
         if !scripted {
@@ -217,9 +214,8 @@ impl LlmRuntime {
         })
     }
 
-    /// Warns about unknown options, as [`notices`] reports them. With `strangers`, options that resemble no known one
-    /// are reported too, unless the call has its own `llm_caller`, which may use them.
-    pub fn notice_slips(&self, options: &Value, more: &[(&str, Expected)], strangers: bool) {
+    /// Warns of options that nothing knows, as [`notices`] tells them. A caller of one's own may be what others are for.
+    pub fn notice_slips(&self, options: &Value, more: &[OptionField], strangers: bool) {
         let Some(options) = options.as_object() else { return };
         let is_provider = |key: &str| self.config().provider(key).is_some();
         let strangers = strangers && !options.contains_key("llm_caller");
@@ -243,7 +239,7 @@ impl LlmRuntime {
             idle.push("option `tool_choice` has no effect: the call has no tools".to_owned());
         }
         let (is_mock, provider) = (route.dialect == Dialect::Mock, &route.provider);
-        if options.responses_api && route.style != WireStyle::OpenAiResponses && !is_mock {
+        if options.api_mode == "responses" && route.style != WireStyle::OpenAiResponses && !is_mock {
             idle.push(format!("\"api_mode\" is not supported by provider \"{provider}\", ignoring"));
         }
         idle.iter().for_each(|text| self.warn_once(text));
@@ -278,7 +274,7 @@ impl LlmRuntime {
             messages,
             tools: if native { search.tools.clone() } else { NativeTools::default() },
             tool_choice: o.tool_choice.clone().filter(|_| native),
-            max_tokens: if o.max_tokens_given { o.max_tokens } else { self.default_max_tokens(&route) },
+            max_tokens: o.max_tokens.unwrap_or_else(|| self.default_max_tokens(&route)),
             sampling: o.sampling.clone().or(self.config().model_defaults(&route.model)),
             thinking: o.thinking,
             interleaved_thinking: o.interleaved_thinking,

@@ -213,7 +213,7 @@ impl LlmRuntime {
     ) {
         if route.dialect == Dialect::Openai
             && route.style == WireStyle::OpenAiChat
-            && (options.responses_api
+            && (options.api_mode == "responses"
                 || search.native
                 || self.wants_responses(route, native && !search.tools.is_empty(), options.thinking.is_on()))
         {

@@ -5,7 +5,7 @@ use harn_value::{Data as Value, json};
 use super::{Call, LlmRuntime};
 use crate::error::{CallError, OptionError};
 use crate::json::{Object, list_at, present};
-use crate::options::{Shape, call_options, nearest};
+use crate::options::{CallOptions, DataOptions, Shape, nearest};
 use crate::transcript::{
     CompactOptions, Compacted, Strategy, compact, compact_plan, compact_text, conversation_lines,
     is_transcript, with_messages,
@@ -17,7 +17,8 @@ fn check_summary_options(options: &Value) -> Result<(), OptionError> {
     let given = options.get("keep_last").unwrap_or(&Value::Null);
     Shape::Int(0).check("keep_last", given).map_err(|e| wrong(e.to_string()))?;
     let own = ["keep_last"];
-    let is_known = |key: &str| own.contains(&key) || call_options().any(|(name, _)| name == key);
+    let is_known =
+        |key: &str| own.contains(&key) || CallOptions::FIELDS.iter().any(|field| field.name == key);
     for key in options.as_object().into_iter().flat_map(|options| options.keys()).filter(|key| !is_known(key))
     {
         if let Some(name) = nearest(key, own.into_iter()) {

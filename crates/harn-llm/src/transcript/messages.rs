@@ -7,6 +7,7 @@ use regex::Regex;
 
 use super::{Ids, empty, events::shown, is_transcript, with_messages};
 use crate::json::{list_at, str_at};
+use crate::options::shape::MESSAGE;
 use crate::options::{ROLES, Shape};
 
 /// Creates a transcript from a list of messages, or from those of another transcript.
@@ -16,7 +17,7 @@ use crate::options::{ROLES, Shape};
 pub fn from_messages(value: &Value, ids: &Ids<'_>) -> Result<Value, String> {
     let messages = match value {
         Value::Array(list) => {
-            let fits = Shape::List(&Shape::Message).check("transcript_from_messages: messages", value);
+            let fits = Shape::List(&MESSAGE).check("transcript_from_messages: messages", value);
             fits.map_err(|wrong| wrong.to_string())?;
             list.clone()
         }
@@ -73,7 +74,7 @@ pub fn add_message(
     let fits = Shape::Word(ROLES).check("role", &role.into());
     fits.map_err(|wrong| format!("{builtin}: {wrong}"))?;
     let message = json!({"role": role, "content": content});
-    Shape::Message.check("message", &message).map_err(|wrong| format!("{builtin}: {wrong}"))?;
+    MESSAGE.check("message", &message).map_err(|wrong| format!("{builtin}: {wrong}"))?;
     add(builtin, target, message, ids)
 }
 

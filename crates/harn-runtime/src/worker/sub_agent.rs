@@ -144,7 +144,7 @@ impl SubAgent {
             options.remove(key);
         }
         let given = to_json(&options.clone().into());
-        runtime(cx).notice_slips(&given, harn_agent::config::OPTIONS, true);
+        runtime(cx).notice_slips(&given, crate::option_sets::loop_options(), true);
         options.insert("session_id", id.as_str());
         if let Some(name) = &given_name {
             options.insert("name", name.as_str());

@@ -1,141 +1,16 @@
-//! The options of a model call, and what they must be: the run-time check, the checker and the pages about them are made
-//! from this table.
+//! Warnings of unknown options, and the check of those of one provider.
 //!
-//! A wrong value is refused. A name that nobody knows has no effect; where it is close to a known one, it looks like a slip, and
-//! people want to be told.
+//! A name that nobody knows has no effect; where it is close to a known one, it looks like a slip, and people want to be told.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use crate::json::Object;
-use crate::options::shape::{self, Shape, ShapeError};
 use harn_schema::nearest;
+use harn_schema::options::{DataOptions, OptionField};
 
-/// What a value must be.
-#[derive(Debug, Clone, Copy)]
-pub enum Expected {
-    /// Something that is checked where it is read.
-    Any,
-    /// A text; another value is displayed.
-    Displayed,
-    /// A value of this shape; another one is refused.
-    Only(Shape),
-}
-
-use Expected::{Any, Displayed, Only};
-
-impl Expected {
-    /// Returns it in words; nothing for what the table does not say.
-    pub fn words(&self) -> Option<String> {
-        match self {
-            Any | Displayed => None,
-            Only(shape) => Some(shape.words()),
-        }
-    }
-}
-
-/// Capabilities: names, or a dict of those that are there.
-const FLAGS: Shape = Shape::Either(&[Shape::Names, Shape::Map(&Shape::Any)]);
-
-/// How often something is repeated; a negative number is none.
-const REPEATS: Shape = Shape::Int(i64::MIN);
-
-/// The options of a model call.
-const CALL: &[(&str, Expected)] = &[
-    ("anthropic_beta_features", Any),
-    ("api_key", Only(Shape::Text)),
-    ("api_mode", Only(Shape::Word(&["responses", "chat"]))),
-    ("audio", Only(Shape::Bool)),
-    ("base_url", Displayed),
-    ("budget", Any),
-    ("cache", Only(Shape::Bool)),
-    ("capabilities", Only(FLAGS)),
-    ("caps", Only(FLAGS)),
-    ("context_profile", Only(Shape::Map(&Shape::Any))),
-    ("fallback_chain", Only(Shape::Either(&[Shape::Str, Shape::List(&Shape::Str)]))),
-    ("frequency_penalty", Only(Shape::Number(-2.0, 2.0))),
-    ("idle_timeout", Any),
-    ("interleaved_thinking", Only(Shape::Bool)),
-    ("json_schema", Any),
-    ("llm_backoff_ms", Only(Shape::Int(0))),
-    ("llm_retries", Only(REPEATS)),
-    ("max_cost_usd", Any),
-    ("max_input_tokens", Any),
-    ("max_output_tokens", Any),
-    ("max_response_bytes", Only(Shape::Int(1))),
-    ("max_tokens", Only(Shape::Int(0))),
-    ("messages", Only(Shape::List(&Shape::Message))),
-    ("model", Displayed),
-    ("model_tier", Only(Shape::Str)),
-    ("on_delta", Only(Shape::Closure)),
-    ("output_format", Any),
-    ("output_schema", Any),
-    ("output_validation", Only(Shape::Word(&["off", "warn", "error"]))),
-    ("output_validator", Any),
-    ("pdf", Only(Shape::Bool)),
-    ("policy", Only(shape::POLICY)),
-    ("prefill", Only(Shape::Str)),
-    ("presence_penalty", Only(Shape::Number(-2.0, 2.0))),
-    ("project_context_profile", Only(Shape::Map(&Shape::Any))),
-    ("prompt", Displayed),
-    ("provider", Displayed),
-    ("reasoning_effort", Any),
-    ("reminders", Only(Shape::Either(&[Shape::Bool, Shape::Map(&Shape::Any)]))),
-    ("repair", Only(Shape::Either(&[Shape::Bool, Shape::Map(&Shape::Any)]))),
-    ("response_format", Any),
-    ("retries", Only(REPEATS)),
-    ("route_policy", Any),
-    ("schema", Any),
-    ("schema_retries", Only(REPEATS)),
-    ("schema_retry_nudge", Only(Shape::Either(&[Shape::Bool, Shape::Str]))),
-    ("seed", Only(Shape::Int(i64::MIN))),
-    ("session_id", Only(Shape::Str)),
-    ("stop", Only(Shape::List(&Shape::Str))),
-    ("stream", Only(Shape::Bool)),
-    (
-        "structural_experiment",
-        Only(Shape::Either(&[Shape::False, Shape::Str, Shape::Map(&Shape::Any), Shape::Closure])),
-    ),
-    ("system", Displayed),
-    ("system_appendix", Any),
-    ("system_context", Any),
-    ("system_preamble", Any),
-    ("system_prefix", Any),
-    ("system_prompt_parts", Any),
-    ("system_suffix", Any),
-    ("temperature", Only(Shape::Number(0.0, 2.0))),
-    ("thinking", Any),
-    ("timeout", Any),
-    ("tool_choice", Any),
-    ("tool_format", Only(Shape::Word(&["native", "text", "auto"]))),
-    ("tool_search", Any),
-    ("tools", Any),
-    ("top_k", Only(Shape::Int(0))),
-    ("top_p", Only(Shape::Number(0.0, 1.0))),
-    ("total_budget_usd", Any),
-    ("transcript", Any),
-    ("user_visible", Only(Shape::Bool)),
-    ("vision", Only(Shape::Bool)),
-];
-
-/// Returns the options of a model call in order, and what they must be.
-pub fn call_options() -> impl Iterator<Item = (&'static str, Expected)> {
-    CALL.iter().copied()
-}
-
-/// Checks the values of a table of which a wrong one is refused.
-///
-/// # Errors
-/// The first that is wrong, in the order of the table.
-pub fn check_values(
-    table: impl IntoIterator<Item = (&'static str, Expected)>,
-    options: &Object,
-) -> Result<(), ShapeError> {
-    table.into_iter().try_for_each(|(key, expected)| match (expected, options.get(key)) {
-        (Only(shape), Some(value)) => shape.check(key, value),
-        _ => Ok(()),
-    })
-}
+use crate::json::Object;
+use crate::options::CallOptions;
+use crate::options::shape::{self, Shape, ShapeError};
 
 /// Checks what stands under the names of providers: more of the body of a request.
 ///
@@ -166,7 +41,7 @@ pub fn check_overrides(options: &Object, is_provider: impl Fn(&str) -> bool) -> 
 }
 
 static CALL_OPTIONS: LazyLock<BTreeSet<&str>> =
-    LazyLock::new(|| CALL.iter().map(|(name, _)| *name).collect());
+    LazyLock::new(|| CallOptions::FIELDS.iter().map(|field| field.name).collect());
 
 /// An option that has no effect, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -177,40 +52,12 @@ pub struct Notice {
     pub text: String,
 }
 
-/// Names that other libraries have for an option, and what it is called here.
-const FOREIGN: [(&str, &str); 32] = [
-    ("baseURL", "base_url"),
-    ("callbacks", "post_turn_callback"),
+/// Names of other libraries for what is no option here.
+const ELSEWHERE: [(&str, &str); 4] = [
     ("extra_body", "a key with the provider's name"),
-    ("functions", "tools"),
-    ("input", "messages"),
-    ("instructions", "system"),
-    ("iterations", "max_iterations"),
-    ("maxRetries", "llm_retries"),
-    ("maxSteps", "max_iterations"),
-    ("maxTokens", "max_tokens"),
-    ("max_completion_tokens", "max_tokens"),
-    ("max_cost", "budget"),
-    ("max_iters", "max_iterations"),
-    ("max_retries", "llm_retries"),
-    ("max_steps", "max_iterations"),
-    ("max_turns", "max_iterations"),
     ("on_message", "agent_subscribe"),
-    ("on_token", "on_delta"),
     ("on_tool_call", "agent_subscribe"),
     ("parallel_tool_calls", "annotations of the tools"),
-    ("reasoning", "reasoning_effort"),
-    ("response_model", "schema"),
-    ("response_schema", "schema"),
-    ("retry", "llm_retries"),
-    ("stop_sequences", "stop"),
-    ("stop_when", "post_turn_callback"),
-    ("systemPrompt", "system"),
-    ("system_message", "system"),
-    ("system_prompt", "system"),
-    ("thinking_budget", "thinking"),
-    ("timeout_ms", "timeout"),
-    ("turns", "max_iterations"),
 ];
 
 /// Returns a notice for each option that nothing knows. `more` are options that the caller knows besides those of a model
@@ -218,19 +65,23 @@ const FOREIGN: [(&str, &str); 32] = [
 /// Without `strangers`, only names that resemble a known one.
 pub fn notices(
     options: &Object,
-    more: &[(&str, Expected)],
+    more: &[OptionField],
     strangers: bool,
     is_provider: impl Fn(&str) -> bool,
 ) -> Vec<Notice> {
-    let is_known = |key: &str| CALL_OPTIONS.contains(key) || more.iter().any(|(name, _)| *name == key);
-    let names = || CALL.iter().chain(more).map(|(name, _)| *name);
+    let is_known = |key: &str| CALL_OPTIONS.contains(key) || more.iter().any(|field| field.name == key);
+    let fields = || CallOptions::FIELDS.iter().chain(more);
+    let meant = |key: &str| {
+        let option = fields().find(|field| field.foreign.contains(&key)).map(|field| field.name);
+        option.or_else(|| ELSEWHERE.iter().find(|(word, _)| *word == key).map(|(_, meant)| *meant))
+    };
     let mut out = Vec::new();
     for key in options.keys() {
-        let foreign = FOREIGN.iter().find(|(word, _)| strangers && word == key).map(|(_, meant)| *meant);
+        let foreign = meant(key).filter(|_| strangers);
         if is_known(key) || key.starts_with('_') || foreign.is_none() && is_provider(key) {
             continue;
         }
-        let text = match foreign.or_else(|| nearest(key, names())) {
+        let text = match foreign.or_else(|| nearest(key, fields().map(|field| field.name))) {
             Some(meant) => format!("unknown option `{key}` has no effect (did you mean `{meant}`?)"),
             None if strangers => {
                 format!("unknown option `{key}` has no effect (custom options begin with `_`)")
@@ -245,10 +96,11 @@ pub fn notices(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use harn_schema::options::check_options;
     use harn_value::{Data as Value, json};
 
     fn of(options: &Value) -> Vec<String> {
-        let more = [("max_iterations", Any)];
+        let more = [OptionField::named("max_iterations")];
         let found = notices(options.as_object().unwrap(), &more, false, |key| key == "cashe");
         found.into_iter().map(|notice| notice.text).collect()
     }
@@ -271,7 +123,8 @@ mod tests {
     #[test]
     fn strangers_are_told_with_what_was_meant() {
         let options = json!({"max_turns": 3, "colour": "red", "_mine": 1, "model": "m", "modle": "x"});
-        let found = notices(options.as_object().unwrap(), &[("max_iterations", Any)], true, |_| false);
+        let more = OptionField { foreign: &["max_turns"], ..OptionField::named("max_iterations") };
+        let found = notices(options.as_object().unwrap(), &[more], true, |_| false);
         assert_eq!(
             found.into_iter().map(|notice| notice.text).collect::<Vec<_>>(),
             [
@@ -280,7 +133,10 @@ mod tests {
                 "unknown option `modle` has no effect (did you mean `model`?)",
             ]
         );
-        assert!(FOREIGN.is_sorted() && FOREIGN.iter().all(|(word, _)| !CALL_OPTIONS.contains(word)));
+        let foreign = CallOptions::FIELDS.iter().flat_map(|field| field.foreign);
+        assert!(
+            foreign.chain(ELSEWHERE.iter().map(|(word, _)| word)).all(|word| !CALL_OPTIONS.contains(word))
+        );
     }
 
     #[test]
@@ -294,7 +150,7 @@ mod tests {
     fn a_wrong_value_is_named_with_what_fits() {
         let wrong = |options: Value| {
             let given = options.as_object().unwrap();
-            let own = check_values(call_options(), given);
+            let own = check_options(CallOptions::FIELDS, given);
             let found = own.and_then(|()| check_overrides(given, |key| key == "ollama"));
             found.err().map(|error| error.to_string()).unwrap_or_default()
         };
@@ -375,10 +231,5 @@ mod tests {
         ] {
             assert_eq!(wrong(options), told);
         }
-    }
-
-    #[test]
-    fn the_table_is_sorted() {
-        assert!(CALL.is_sorted_by_key(|(name, _)| *name));
     }
 }
