@@ -392,7 +392,7 @@ fn check_call(call: &Value) -> Result<()> {
     {
         let advice = match harn_llm::options::nearest(&key, known.into_iter()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None if harn_llm::options::call_options().any(|(name, _)| name == key) => {
+            None if crate::call_options().iter().any(|field| field.name == key) => {
                 format!("write `options: {{{key}: ...}}`")
             }
             None => format!("expected {}", known.join(", ")),
