@@ -144,6 +144,12 @@ pub fn tool_definition(value: &Value) -> Option<Value> {
     Some(definition)
 }
 
+/// Returns the declared name of a function; `None` for closures without a name and for other values.
+pub fn declared_name(value: &Value) -> Option<&str> {
+    let name = Closure::of(value)?.proto.name.as_str();
+    (!name.starts_with('<')).then_some(name)
+}
+
 /// How many parameters a function has that a call should give; nothing for what cannot be called.
 pub fn parameter_count(value: &Value) -> Option<usize> {
     if let Some(closure) = Closure::of(value) {
