@@ -29,6 +29,13 @@ fn part<'e>(event: &'e mut Json, name: &str) -> Option<(&'e mut Json, Json)> {
     Some((place, value))
 }
 
+/// Returns whether both values have the same JSON text. Maps are equal in any order of their keys, but the order is part of the
+/// event.
+fn is_written_alike(one: &Json, other: &Json) -> bool {
+    let (one, other) = (one.to_string(), other.to_string());
+    one == other
+}
+
 /// Returns the stored form of an event. Keys keep their order.
 pub(crate) fn packed(event: &Json) -> Json {
     let mut out = event.clone();
@@ -38,8 +45,7 @@ pub(crate) fn packed(event: &Json) -> Json {
     let mut names = Vec::new();
     for name in PARTS {
         if let Some((place, value)) = part(&mut out, name)
-            // Maps are equal in any order of their keys, but the order is part of the event.
-            && place.to_string() == value.to_string()
+            && is_written_alike(place, &value)
         {
             *place = Json::Null;
             names.push(name);

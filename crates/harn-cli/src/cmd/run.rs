@@ -124,6 +124,7 @@ pub(super) fn options(args: RunArgs) -> RunOptions {
         })
     });
     RunOptions {
+        source_base: None,
         argv: args.args,
         task: args.task,
         entry: None,
