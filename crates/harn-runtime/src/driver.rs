@@ -740,9 +740,11 @@ impl Driver {
         if agent.is_in_tool_turn() {
             return;
         }
-        let Some(messages) = agent.session_messages() else { return };
-        let kept = self.stored.get().map(|stored| self.session.keep(&self.talk, &messages, stored));
-        self.stored.set(kept);
+        let Some(stored) = self.stored.get().filter(|_| self.input_guards.borrow().is_empty()) else {
+            return;
+        };
+        let Some(messages) = agent.session_messages(stored) else { return };
+        self.stored.set(Some(self.session.keep(&self.talk, &messages, stored)));
     }
 
     /// Applies changed tool lists that servers have announced.

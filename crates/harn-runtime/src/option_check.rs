@@ -82,10 +82,15 @@ const DEPS: [&str; 9] = [
     "stores",
 ];
 
+/// Builtins that add options to those of a model call. Their other options are checked like those of a call.
+const EXTENDED_CALLS: [&str; 2] = ["default_llm_caller", "prompt_explain"];
+
 /// Returns the options that a builtin has in addition to those of model calls or loops.
 pub fn own(builtin: &str) -> Vec<&'static str> {
     match builtin {
         "agent" => AGENT.to_vec(),
+        "default_llm_caller" => vec!["handlers"],
+        "prompt_explain" => vec!["without", "detail"],
         "daemon_spawn" => DAEMON.to_vec(),
         "sub_agent_run" => SUB_AGENT.into_iter().chain(Request::keys()).collect(),
         "transcript_compact" => COMPACT.to_vec(),
@@ -103,7 +108,7 @@ fn unknown<'k>(
 ) -> Option<(String, String)> {
     let own = own(builtin);
     // A daemon only warns of a typo, as its loop does.
-    if own.is_empty() || builtin == "daemon_spawn" {
+    if own.is_empty() || builtin == "daemon_spawn" || EXTENDED_CALLS.contains(&builtin) {
         return None;
     }
     // Agents may have further entries, so only names that are very close to an option are treated as typos.
@@ -243,7 +248,8 @@ pub fn wrong_options(
     // a key is not reported as a typo.
     let settings_of_provider =
         |key: &str| given.iter().any(|o| o.name == key && matches!(o.value, Some(Literal::Dict(_)) | None));
-    let strangers = set != STAGE_OPTIONS && own.is_empty() && !names.contains_key("llm_caller");
+    let is_call = own.is_empty() || EXTENDED_CALLS.contains(&builtin);
+    let strangers = set != STAGE_OPTIONS && is_call && !names.contains_key("llm_caller");
     let slips = notices(&names, if of_loop { loop_options() } else { &[] }, strangers, settings_of_provider);
     let mut found: Vec<OptionProblem> = slips
         .into_iter()

@@ -21,19 +21,19 @@ impl AgentLoop {
         self.end(Status::Blocked);
     }
 
-    /// Returns the messages that may become part of a session; `None` if none may. A guardrail that stops the loop also keeps
-    /// what it rejects from later calls: an input with all that follows, or the last reply, which is withheld until the
-    /// guardrails have accepted it.
-    pub fn session_messages(&self) -> Option<Conversation> {
+    /// Returns the messages that may become part of a session, which has the first `stored` ones; `None` if no further one may.
+    /// A guardrail that stops the loop also keeps what it rejects from later calls: an input with all that follows, or the
+    /// last reply, which is withheld until the guardrails have accepted it.
+    pub fn session_messages(&self, stored: usize) -> Option<Conversation> {
         let withholds = match &self.state.blocked {
             Some(blocked) if blocked.stage == "input" => return None,
             Some(_) => true,
-            // A validator, a reminder or a callback may run before the guardrails, and a stored message cannot be taken back.
+            // A validator, a reminder or a callback may run before the guardrails, and a stored message cannot be removed.
             None => self.config.guards_output && !self.state.guarded && self.state.status.is_none(),
         };
         let mut out = self.state.messages.clone();
         let reply = self.state.messages.iter().rposition(|message| message.role == Role::Assistant);
-        if withholds && let Some(reply) = reply {
+        if withholds && let Some(reply) = reply.filter(|reply| *reply >= stored) {
             // Results of tools that the withheld reply calls would have no call.
             out.truncate(reply);
         }
