@@ -119,8 +119,8 @@ impl Handoff {
     /// Reads the option `handoffs`.
     ///
     /// # Errors
-    /// An entry that is not an agent, the name of one, or a dict around one of them; an option that the agent cannot have;
-    /// two handoffs with one name.
+    /// An entry is not an agent, an agent name, or a dict around one of them; the agent has an option that handoffs do
+    /// not support; or two handoffs have the same name.
     pub fn from_option(given: &Json) -> Result<Vec<Handoff>, ConfigError> {
         let wrong = |what: String| ConfigError(format!("agent_loop: handoffs{what}"));
         let Json::Array(list) = given else {

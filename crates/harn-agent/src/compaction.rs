@@ -131,7 +131,7 @@ impl Compaction {
     /// Reads the options of a loop.
     ///
     /// # Errors
-    /// One of them has another shape, or the strategy is unknown.
+    /// An option has the wrong type, or the strategy is unknown.
     pub(crate) fn new(given: CompactionOptions) -> Result<Compaction, ConfigError> {
         let none = Map::new();
         let (word, fields) = match &given.compaction {

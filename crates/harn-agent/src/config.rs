@@ -24,7 +24,7 @@ use crate::loop_skill::{LOAD_SKILL, LoopSkills};
 use crate::policy::Policy;
 use crate::tool::{Annotations, Backend, LoopTool, LoopTools};
 
-/// Whether an option is one of agent loops alone; calls do not get it.
+/// Returns whether an option exists only for agent loops; it is not passed to calls.
 pub(crate) fn is_of_loops(key: &str) -> bool {
     LoopOptions::FIELDS.iter().any(|field| field.name == key)
 }
@@ -49,7 +49,7 @@ impl Format {
     }
 }
 
-/// Everything a loop is told at its start.
+/// The configuration of a loop.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoopConfig {
     /// The task.
@@ -217,7 +217,7 @@ impl LoopConfig {
         policy.check_arguments(&tools).map_err(ConfigError)?;
         let pinned = CallOptions::from_json(&harn_value::json!({"tool_search": options.get("tool_search")}))
             .map_err(|e| ConfigError(e.to_string()))?;
-        // Without a search nothing brings up a deferred tool; the ones that are always loaded wait for none.
+        // Without a search, no deferred tool would ever be loaded. Tools in `always_loaded` are not deferred.
         let eager = |tool: &LoopTool| {
             pinned.tool_search.as_ref().is_none_or(|search| search.always_loaded.contains(&tool.name))
         };

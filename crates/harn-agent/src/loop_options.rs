@@ -146,19 +146,19 @@ pub struct LoopOptions {
     pub(crate) daemon: Option<DaemonConfig>,
 }
 
-/// What is done about calls written as text in native mode.
+/// How calls written as text are handled in native mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fallback {
-    /// They are run.
+    /// They are executed.
     Allow,
-    /// The first such turn is run.
+    /// Only those of the first such turn are executed.
     AllowOnce,
-    /// They are refused.
+    /// They are rejected.
     Reject,
 }
 
 impl Fallback {
-    /// Returns the word of the option.
+    /// Returns the value of the option.
     pub fn as_str(self) -> &'static str {
         match self {
             Fallback::Allow => "allow",
@@ -168,15 +168,15 @@ impl Fallback {
     }
 }
 
-/// What becomes of errors of the runtime inside a tool handler, which the program did not throw itself. The model is told
-/// of them in any case.
+/// How runtime errors inside a tool handler are handled, as opposed to errors that the program throws itself. The model
+/// receives them in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToolErrors {
     /// Each place is reported once on standard error.
     Report,
     /// They end the loop.
     Raise,
-    /// Nobody else hears of them.
+    /// They are not reported anywhere else.
     Silent,
 }
 
@@ -187,19 +187,19 @@ pub struct TurnPolicy {
     pub require_action: bool,
     /// Nudges may mention the sentinel.
     pub allow_sentinel: bool,
-    /// Longer prose is cut.
+    /// Maximum length of prose; longer prose is truncated.
     pub max_prose_chars: Option<usize>,
 }
 
-/// Where the text at the end of the system prompt comes from.
+/// Source of the message at the end of the system prompt.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Recitation {
-    /// There is none.
+    /// No message.
     #[default]
     None,
-    /// The option is the text.
+    /// The value of the option.
     Text(String),
-    /// A callback is asked each turn.
+    /// A callback returns the message each turn.
     Callback,
 }
 
@@ -287,7 +287,7 @@ fn callback(name: &str, value: &Json) -> Result<bool, ConfigError> {
     }
 }
 
-/// Whether there are guardrails.
+/// Returns whether the option has guardrails.
 ///
 /// # Errors
 /// The option is not a list of closures and agents.

@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::common::background::{silent, submit_as, until};
 use crate::common::{Chance, command, every_case, folder, harn_in, kills, shown_of, text};
 
-/// A worker with this time to stop.
+/// Starts a worker with this drain timeout.
 fn worker(folder: &Path, limit: &str, environment: &[(&str, &str)]) -> Child {
     let args = ["worker", "--concurrency", "3", "--lease", "1s", "--drain-timeout", limit];
     silent(folder, &args).envs(environment.iter().copied()).spawn().unwrap()
@@ -34,7 +34,7 @@ fn end(mut worker: Child) -> (ExitStatus, Duration) {
     (worker.wait().unwrap(), begun.elapsed())
 }
 
-/// Commands of a second, which must not be repeated.
+/// Commands of one second each, which must not be repeated.
 const COMMANDS: &str = r#"
 for i in 1 to 3 {
   let r = exec("sh", "-c", "echo ${i} >> begun.txt; sleep 1; echo ${i} >> done.txt")

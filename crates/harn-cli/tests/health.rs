@@ -20,7 +20,7 @@ fn workers(folder: &Path) -> Vec<Value> {
     data(folder, &["worker", "list"])["workers"].as_array().unwrap().clone()
 }
 
-/// A server or worker with a listener for probes, and the lines of its standard error.
+/// A server or worker with a health listener, and the lines of its standard error.
 struct Served {
     child: Child,
     address: String,

@@ -43,7 +43,7 @@ fn runs_are_removed_after_the_time_of_the_manifest() {
     manifest(path, "[runs]\nkeep = \"0s\"\n");
     assert_eq!(harn_in(path, &["runs", "prune", "--status", "failed"]).out, "1 runs removed\n");
     assert_eq!(ids(path, &[]), ["later", "r"]);
-    // A worker removes them, too, and leaves what has not ended.
+    // A worker removes them, too, and keeps runs that have not ended.
     let worker = start(path, &["worker"]);
     until("no run is left", || ids(path, &[]) == [""; 0]);
     stop(worker);

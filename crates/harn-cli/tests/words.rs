@@ -1,4 +1,4 @@
-//! Counts idioms that should be standard terms, in the docs, the comments and the messages of the project.
+//! Counts nonstandard idioms in the docs, comments and messages of the project.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,7 +8,8 @@ use regex::Regex;
 
 use crate::common::repository;
 
-/// Idioms, with the terms that replace them. A match is a hint: some uses are right, so limits are per 1,000 words.
+/// Idioms, with the terms that replace them. A match is only a hint, because some uses are correct; therefore limits
+/// are per 1,000 words.
 const IDIOMS: &[(&str, &str)] = &[
     (
         r"\b(?:is|are|was|were|be|been) told\b|\btells? (?:of|that|what|which|whether|how|where|the|it)\b",
@@ -44,16 +45,16 @@ const IDIOMS: &[(&str, &str)] = &[
     (r"\bmay (?:no|never) more\b", "exceeds, is limited to"),
 ];
 
-/// The highest number of hits per 1,000 words of a kind; a page of the docs may have twice as many.
+/// Maximum number of hits per 1,000 words of a kind; the limit of a page of the docs is twice as high.
 const LIMIT: f64 = 3.0;
 
-/// Pages with fewer words are not judged: one hit would decide.
+/// Pages with fewer words are not checked, because a single hit could exceed the limit.
 const SHORT_PAGE: usize = 400;
 
-/// Hits of parts that are still above the limit: `KIND PART HITS`. The numbers may only become smaller.
+/// Hits of parts that still exceed the limit: `KIND PART HITS`. The numbers may only decrease.
 const ALLOWED: &str = include_str!("words.txt");
 
-/// The kinds of text, each with its own rule for what is read.
+/// The kinds of prose, each with its own extraction rule.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Kind {
     Prose,
@@ -61,12 +62,12 @@ enum Kind {
     Messages,
 }
 
-/// Words and hits of a part of the project.
+/// Number of words and hits of a part of the project.
 #[derive(Default, Clone)]
 struct Count {
     words: usize,
     hits: usize,
-    /// Hits of each idiom.
+    /// Hits by index of the idiom.
     of: BTreeMap<usize, usize>,
 }
 
@@ -105,7 +106,7 @@ impl Counter {
     }
 }
 
-/// The prose of a Markdown file: without code blocks, inline code and addresses of links.
+/// Returns the prose of a Markdown file, without code blocks. Inline code is replaced by one word.
 fn prose(text: &str) -> String {
     let mut out = String::new();
     let mut in_code = false;
@@ -127,7 +128,7 @@ fn without_code(line: &str, out: &mut String) {
     out.push('\n');
 }
 
-/// The comments and the string literals of a Rust source.
+/// Returns the comments and the string literals of Rust source code.
 fn parts(source: &str) -> (String, String) {
     let bytes = source.as_bytes();
     let (mut comments, mut literals) = (String::new(), String::new());
@@ -163,21 +164,21 @@ fn parts(source: &str) -> (String, String) {
     (comments, literals)
 }
 
-/// The number of `#` of a raw string that begins here.
+/// Returns the number of `#` of the raw string that starts here; `None` if none starts here.
 fn raw_string(rest: &str) -> Option<usize> {
     let behind = rest.strip_prefix('r')?;
     let hashes = behind.bytes().take_while(|byte| *byte == b'#').count();
     (behind.as_bytes().get(hashes) == Some(&b'"')).then_some(hashes)
 }
 
-/// Appends a literal of several words: names and keys are not messages.
+/// Appends a literal that has at least three words: names and keys are not messages.
 fn push_message(literal: &str, out: &mut String) {
     if literal.split_whitespace().filter(|word| word.bytes().all(|b| b.is_ascii_alphabetic())).count() > 2 {
         without_code(&literal.replace("\\n", " "), out);
     }
 }
 
-/// The files below a directory, without tests, vendored and built files.
+/// Collects the files in a directory tree, without tests, vendored files and build output.
 fn files(folder: &Path, out: &mut Vec<PathBuf>) {
     const SKIPPED: [&str; 8] =
         ["target", "node_modules", "tests", "benches", "snapshots", "corpus", "vendor", "fixtures"];
@@ -196,7 +197,7 @@ fn files(folder: &Path, out: &mut Vec<PathBuf>) {
     }
 }
 
-/// Counts by kind and part: a crate, or a page of the docs.
+/// Returns the counts by kind and part. A part is a crate, a directory or a page of the docs.
 fn counts(root: &Path) -> BTreeMap<(Kind, String), Count> {
     let counter = Counter::new();
     let mut found: BTreeMap<(Kind, String), Count> = BTreeMap::new();

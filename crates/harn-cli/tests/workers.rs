@@ -19,7 +19,7 @@ fn worker(folder: &Path) -> Child {
     worker_with(folder, "1s").spawn().unwrap()
 }
 
-/// A worker that holds runs for so long.
+/// Returns the command of a worker with this lease time.
 fn worker_with(folder: &Path, lease: &str) -> Command {
     silent(folder, &["worker", "--concurrency", "2", "--lease", lease])
 }

@@ -6,30 +6,32 @@
 //!
 //! | Key | Meaning |
 //! | --- | --- |
-//! | `default = EXPR` | The value of an option that is missing or nil; otherwise that of `Default` |
-//! | `shown = "..."` | The default in the documentation, if it is not the source of `default` |
-//! | `ty = "..."` | The type in the notation of signatures, if it is not that of the field's type |
-//! | `with = EXPR` | Reads the option: `fn(&Value) -> Result<T, String>` |
-//! | `name = "..."` | The name of the option, if it is not that of the field |
-//! | `flatten` | The field is a struct of options that belong to the same dict |
-//! | `nil` | nil is a value of the option; the field is an `Option<Value>` |
-//! | `foreign = ["..."]` | Names of the option in other libraries, for hints |
+//! | `default = EXPR` | The value of an option that is missing or nil; without this key, that of `Default` |
+//! | `shown = "..."` | The default in the documentation, if it differs from the source of `default` |
+//! | `ty = "..."` | The type in the notation of signatures, if it differs from that of the field's type |
+//! | `with = EXPR` | Converts the value: `fn(&Value) -> Result<T, String>` |
+//! | `name = "..."` | The name of the option, if it differs from the field name |
+//! | `flatten` | The field is a struct with more options of the same dict |
+//! | `nil` | nil is a valid value; the field is an `Option<Value>` |
+//! | `foreign = ["..."]` | Names of the option in other libraries, for suggestions |
 //!
-//! `#[options(data)]` on the struct describes a dict of data (`DataOptions`): types of fields are read with `FromData`, and fields
-//! have more keys:
+//! `#[options(data)]` on the struct describes a data dict (`DataOptions`): values are converted with `FromData`, and
+//! fields have more keys:
 //!
 //! | Key | Meaning |
 //! | --- | --- |
-//! | `shape = SHAPE` | What the value must look like, if it is not the shape of the field's type |
-//! | `range = A..=B` | The limits of a number; `A..` for an int has no upper one |
-//! | `one_of = ["..."]` | The words that the option takes |
-//! | `group = TYPE` | The field is made from the options of another struct, by `with`: `fn(TYPE) -> Result<T, E>` |
-//! | `dependent` | The option can be checked only together with others |
-//! | `skip` | The field is no option, and begins with its `Default` |
+//! | `shape = SHAPE` | The expected shape, if it differs from that of the field's type |
+//! | `range = A..=B` | The inclusive range of a number; `A..` is the minimum of an int |
+//! | `one_of = ["..."]` | The accepted strings |
+//! | `group = TYPE` | `with` converts the options of another struct to the field: `fn(TYPE) -> Result<T, E>` |
+//! | `dependent` | The option can only be checked together with others |
+//! | `skip` | The field is not an option; its value is that of `Default` |
 //!
-//! There, `with` is a `fn(&Data) -> Result<T, E>` with a complete error, and `nil` makes the field an `Option<Data>`.
+//! In data dicts, `with` is a `fn(&Data) -> Result<T, E>` that returns the complete error message, and a field with
+//! `nil` is an `Option<Data>`.
 //!
-//! The error of `with` is appended to the name of the option: `must be positive`, or `: expected a list`.
+//! In other dicts, the error of `with` is appended to the name of the option: `must be positive`, or
+//! `: expected a list`.
 //!
 //! Attributes of the struct: `#[options(thrown)]` reports wrong values as thrown errors of the builtin instead of
 //! runtime errors; `#[options(own_type)]` does so for a value that is not a dict; `#[options(short = "NAME")]` accepts
@@ -70,7 +72,7 @@ struct Keys {
     skip: bool,
 }
 
-/// The shape of a number between limits.
+/// Returns the shape of a number in a range.
 fn range(limits: &ExprRange) -> syn::Result<Expr> {
     match (&limits.start, &limits.end, &limits.limits) {
         (Some(from), None, _) => Ok(parse_quote!(::harn_schema::shape::Shape::Int(#from))),
@@ -81,7 +83,7 @@ fn range(limits: &ExprRange) -> syn::Result<Expr> {
     }
 }
 
-/// The strings of a list.
+/// Parses a list of string literals.
 fn strings(input: ParseStream) -> syn::Result<Vec<LitStr>> {
     let list;
     bracketed!(list in input);
@@ -168,7 +170,7 @@ fn dict_keys(input: &DeriveInput) -> syn::Result<DictKeys> {
     Ok(keys)
 }
 
-/// The parts of an implementation: rows of the table, in groups, and the reading of each field.
+/// The parts of an implementation: the rows of the table, in groups, and the expression that parses each field.
 #[derive(Default)]
 struct Parts {
     groups: Vec<TokenStream>,

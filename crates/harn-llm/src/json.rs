@@ -34,7 +34,7 @@ pub fn truthy(value: &Value) -> bool {
     }
 }
 
-/// Cuts `text` after at most `max` bytes, at a character boundary.
+/// Truncates `text` to at most `max` bytes, at a character boundary.
 pub fn clip(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }

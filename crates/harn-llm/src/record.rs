@@ -20,7 +20,7 @@ use crate::secret::{Secret, redact_url};
 use crate::spread::{hide_spread, without_spread};
 use crate::transport::{HttpRequest, ReplyHead};
 
-/// What the fields of a reply must be whose wrong value would make another reply of it.
+/// The shapes of the fields of a reply for which a wrong type would change the reply.
 const RESPONSE: &[(&str, Shape)] = &[
     ("body", Shape::Str),
     ("body_base64", Shape::Str),

@@ -76,7 +76,7 @@ fn parse_tool(tool: &Value) -> Result<ToolDef, OptionError> {
         }
         _ => {}
     }
-    // A dict in the wire shape of OpenAI is a definition too.
+    // A dict in OpenAI's wire shape is a definition too.
     let inner = tool.get("function").filter(|f| f.is_object()).unwrap_or(tool);
     let name = str_at(inner, "name")
         .filter(|_| tool.is_object())

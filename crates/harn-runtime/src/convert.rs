@@ -63,7 +63,7 @@ fn to_json_at(value: &Value, depth: usize, lacking: Lacking) -> Json {
     }
 }
 
-/// In the order in which it was written: schemas and parameters go out in it.
+/// Preserves insertion order, because schemas and parameters are sent in this order.
 fn object(dict: &Dict, depth: usize, lacking: Lacking) -> Map<String, Json> {
     dict.written().map(|(key, value)| (key.to_string(), to_json_at(value, depth, lacking))).collect()
 }
@@ -118,7 +118,7 @@ pub(crate) fn with_functions(tools: &Value) -> Value {
     }
 }
 
-/// A duration in the unit of its option: milliseconds where the name says so, else seconds.
+/// Converts a duration to the unit of its option: milliseconds if the name ends with `_ms`, else seconds.
 #[expect(clippy::cast_precision_loss, reason = "waits are far below 2^53 milliseconds")]
 fn duration_option(key: &str, milliseconds: i64) -> Json {
     if key.ends_with("_ms") { milliseconds.into() } else { (milliseconds as f64 / 1000.0).into() }

@@ -115,7 +115,7 @@ struct Driver {
     told: RefCell<String>,
     /// The answer of the reply that is streamed, where the loop has a schema.
     partial: RefCell<Option<PartialAnswer>>,
-    /// Calls of tools that were told of while the model wrote them, and are not taken up yet.
+    /// Tool calls that were reported while the model wrote them, and have not started yet.
     incoming: RefCell<Incoming>,
     /// When the calls of the turn started.
     since: RefCell<BTreeMap<String, Duration>>,
@@ -243,7 +243,7 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
         harn_agent::neighbours::reject_misplaced(options).map_err(|error| thrown(error.0))?;
     }
     llm.notice_slips(&call_options.json, crate::option_sets::loop_options(), joins);
-    // What its calls would refuse is refused before anything has begun; what is wrong with the loop itself comes first.
+    // Errors of its calls' options are reported before anything has begun, but after errors of the loop's own options.
     let wrong_call = crate::option_check::wrong_call(&call_options.json);
     let route = llm.render_context(&call_options.json);
     // Tools and history are moved into the loop, to avoid a second copy.

@@ -1,17 +1,18 @@
-//! Transcript events as the store has them: a string that an event contains several times is stored once.
+//! Stored form of transcript events: parts that repeat another part of the event are stored once.
 //!
-//! An event of a reminder has its text in `text`, `blocks`, `reminder.body` and `metadata.body`, and a conversation may have one
-//! such event per turn.
+//! A reminder event contains its message in `text`, `blocks`, `reminder.body` and `metadata.body`, and a conversation
+//! may have one such event per turn.
 
 use harn_value::{Data as Json, json};
 
-/// The key under which a packed event lists the parts that were replaced by null. No event has such a key.
+/// The key under which a packed event lists the parts that were replaced by null. The runtime creates no events with
+/// this key.
 const PACKED: &str = "\u{1f}packed";
 
-/// A part that an event may repeat, by the name in the list of a packed event.
+/// The names of the parts that may repeat another part of the event, as listed in a packed event.
 const PARTS: [&str; 4] = ["metadata", "blocks", "body", "id"];
 
-/// Returns the part, and the value that it repeats, if the event has both.
+/// Returns the part and the value that it may repeat, if the event has both.
 fn part<'e>(event: &'e mut Json, name: &str) -> Option<(&'e mut Json, Json)> {
     let value = match name {
         "metadata" => event.get("reminder")?.clone(),
@@ -29,14 +30,14 @@ fn part<'e>(event: &'e mut Json, name: &str) -> Option<(&'e mut Json, Json)> {
     Some((place, value))
 }
 
-/// Returns whether both values have the same JSON text. Maps are equal in any order of their keys, but the order is part of the
-/// event.
+/// Returns whether both values serialize to the same JSON. `==` ignores the order of keys in maps, but packing must
+/// preserve it.
 fn is_written_alike(one: &Json, other: &Json) -> bool {
     let (one, other) = (one.to_string(), other.to_string());
     one == other
 }
 
-/// Returns the stored form of an event. Keys keep their order.
+/// Returns the stored form of an event. The order of keys is preserved.
 pub(crate) fn packed(event: &Json) -> Json {
     let mut out = event.clone();
     if event.get(PACKED).is_some() {
@@ -57,10 +58,10 @@ pub(crate) fn packed(event: &Json) -> Json {
     out
 }
 
-/// Returns the event of a stored form. An event that was stored before this form existed is returned as it is.
+/// Restores an event from its stored form. Events stored before this form existed are returned unchanged.
 pub(crate) fn unpacked(mut event: Json) -> Json {
     let Some(names) = event.as_object_mut().and_then(|map| map.shift_remove(PACKED)) else { return event };
-    // Later parts were compared after the earlier ones had been replaced, so they are restored first.
+    // Parts are restored in reverse order, because each part was compared after the earlier ones had been replaced.
     for name in PARTS
         .iter()
         .rev()
@@ -97,7 +98,7 @@ mod tests {
         assert_eq!(unpacked(event.clone()), event);
     }
 
-    /// Values of few kinds, so that parts are often equal.
+    /// Generates values from a small set, so that parts are often equal.
     fn value() -> impl Strategy<Value = Json> {
         let leaf = prop_oneof![Just(Json::Null), Just(json!("a")), Just(json!("b")), Just(json!(1))];
         leaf.prop_recursive(2, 8, 3, |inner| {
@@ -124,7 +125,7 @@ mod tests {
                 map.insert("metadata".to_owned(), reminder);
             }
             let event = Json::Object(map);
-            // An event with the reserved key is stored as it is; the runtime makes no such events.
+            // Events with the reserved key are stored unchanged; the runtime creates no such events.
             if event.get(PACKED).is_none() {
                 prop_assert_eq!(unpacked(packed(&event)).to_string(), event.to_string());
             }

@@ -24,22 +24,22 @@
 //! | `llm_embedder.rs` | the program's environment, clock, warnings and prompts for model calls |
 //! | `llm_layers.rs`, `llm_tables.rs`, `llm_replay.rs`, `llm_unwritten.rs` | project configuration of model calls; recording and replay, and its write errors |
 //! | `driver.rs`, `driver/` | runs the steps of an agent loop: `driver/setup.rs` reads its options, `driver/tools.rs` runs its tools |
-//! | `own_tools.rs` | the tools that the runtime has itself |
-//! | `session.rs`, `compact.rs`, `reminders.rs`, `live.rs`, `trace.rs`, `witness.rs` | what belongs to a loop: its session, summaries of older messages, reminders, text while it arrives, `agent_trace`, what somebody outside hears |
+//! | `own_tools.rs` | tools of the runtime |
+//! | `session.rs`, `compact.rs`, `reminders.rs`, `live.rs`, `trace.rs`, `witness.rs` | parts of a loop: its session, compaction, reminders, streamed text, `agent_trace`, external observers |
 //! | `session_store.rs`, `stored.rs`, `event_pack.rs`, `event_store.rs` | sessions and events that outlive the process, in `harn-store` |
-//! | `policy.rs`, `command_policy.rs`, `hooks.rs`, `hitl.rs` | what a loop may do, and who is asked: limits, rules for commands, hooks, people |
-//! | `waitpoint.rs` | named places where tasks wait until somebody says that they may go on |
-//! | `host.rs` | what the host says: the editor or service that the program works for |
+//! | `policy.rs`, `command_policy.rs`, `hooks.rs`, `hitl.rs` | permissions of a loop: limits, command policies, hooks, human in the loop |
+//! | `waitpoint.rs` | named waitpoints, where tasks wait until they are completed |
+//! | `host.rs` | messages of the host: the editor or service that the program works for |
 //! | `skill_files.rs`, `skill_keys.rs`, `skill_host.rs` | skills on disk, keys of their signers; skills of the host |
 //! | `template_state.rs` | the state of templates being rendered |
 //! | `workflow.rs`, `mailbox.rs` | graphs of loops, and messages to them |
-//! | `evals.rs`, `run_records.rs` | records of runs, suites and packs that lie in files |
-//! | `anew.rs` | programs that hand their state over and begin anew |
-//! | `mcp.rs`, `mcp_http.rs`, `mcp_project.rs` | connections to servers of tools, over pipes and over HTTP; those of a project |
-//! | `option_sets.rs`, `option_check.rs`, `tool_config.rs`, `tool_options.rs`, `audit.rs` | what options may hold, and what they say of tools and of who makes a change |
-//! | `task_facts.rs` | what the running task works for, as `runtime_context` tells it |
-//! | `mcp_server/`, `host_module.rs`, `exported.rs` | a program as such a server, or as the host of another; its functions called by name |
-//! | `worker/`, `daemon.rs`, `daemon_view.rs`, `rest.rs` | work that is handed on; loops with a handle; waiting between turns |
+//! | `evals.rs`, `run_records.rs` | run records, suites and packs in files |
+//! | `anew.rs` | programs that restart with `continue_as_new` |
+//! | `mcp.rs`, `mcp_http.rs`, `mcp_project.rs` | clients of MCP servers, over pipes and HTTP; servers of a project |
+//! | `option_sets.rs`, `option_check.rs`, `tool_config.rs`, `tool_options.rs`, `audit.rs` | option tables and their validation, including the options of tools and `audit` |
+//! | `task_facts.rs` | the context of the running task for `runtime_context` |
+//! | `mcp_server/`, `host_module.rs`, `exported.rs` | a program as an MCP server, or as the host of another one; functions called by name |
+//! | `worker/`, `daemon.rs`, `daemon_view.rs`, `rest.rs` | workers; loops with a handle; waiting between turns |
 //! | `roles/` | runtimes of agents with roles |
 //! | `rehearsal.rs` | shows the prompts of a run without calling a model |
 
@@ -165,7 +165,7 @@ pub use store_place::store_place;
 pub use witness::observe_run;
 pub use worker::registry::unheard_failures;
 
-/// Keeps account of the model calls of a program from now on, for [`attempts_summary`].
+/// Starts to record the model calls of a program for [`attempts_summary`].
 pub fn keep_attempts(vm: &Rc<harn_vm::Vm>) {
     llm_runtime(vm).keep_attempts();
 }

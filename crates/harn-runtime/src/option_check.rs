@@ -142,7 +142,7 @@ fn unknown<'k>(
     Some((name.to_owned(), text))
 }
 
-/// Whether a name is that of an option, but for a letter or two.
+/// Returns whether a name differs from that of an option by one or two letters.
 fn all_but(name: &str) -> bool {
     let options = loop_options().iter().chain(call_options()).map(|field| field.name);
     let letters = name.chars().count();

@@ -1,4 +1,4 @@
-//! The sets of options that signatures name.
+//! The option sets that signatures refer to.
 
 use harn_llm::options::{DataOptions, OptionField};
 
@@ -7,12 +7,12 @@ pub fn call_options() -> &'static [OptionField] {
     harn_llm::CallOptions::FIELDS
 }
 
-/// Returns the options that a loop has besides those of its calls.
+/// Returns the options of a loop that are not options of its calls.
 pub fn loop_options() -> &'static [OptionField] {
     harn_agent::loop_options::LoopOptions::FIELDS
 }
 
-/// The options of a run of a workflow.
+/// Returns the options of a workflow run.
 pub fn workflow_options() -> impl Iterator<Item = &'static OptionField> {
     harn_agent::workflow::RunOptions::fields()
 }

@@ -17,7 +17,7 @@ use tokio::sync::Mutex;
 
 use crate::event_pack::{packed, unpacked};
 
-/// How long a process that died holds a session back, in milliseconds.
+/// How long a process that died blocks a session, in milliseconds.
 const LEASE_MS: i64 = 15_000;
 
 /// Interval of retries while another process holds a session.

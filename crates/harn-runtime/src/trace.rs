@@ -10,11 +10,11 @@ const KEPT: usize = 4096;
 /// An event as JSON text, which takes a fourth of the memory of the value.
 type Line = Box<str>;
 
-/// The last events, and what all of them add up to.
+/// The last events, and the totals of all events.
 #[derive(Default)]
 pub(crate) struct Trace {
     events: VecDeque<Line>,
-    /// Events by type.
+    /// The number of events by type.
     counts: BTreeMap<String, i64>,
     /// Sums of fields by `type.field`.
     sums: BTreeMap<String, i64>,
@@ -55,7 +55,7 @@ impl Trace {
         self.events.push_back(event.to_string().into());
     }
 
-    /// The last events, oldest first.
+    /// Returns the last events, oldest first.
     pub(crate) fn events(&self) -> impl Iterator<Item = Json> {
         self.events.iter().filter_map(|line| serde_json::from_str(line).ok())
     }

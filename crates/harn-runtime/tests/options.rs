@@ -92,7 +92,8 @@ fn the_sweeps_know_every_option() {
         let known = |name: &&&str| !text.lines().any(|line| line == format!("{name}: ok"));
         names.iter().filter(known).map(|name| (*name).to_owned()).collect()
     };
-    // It ends the program, which a case cannot: `killed_at_any_moment_each_part_happens_once` shows what it does.
+    // This option ends the program, which a conformance case cannot test: see
+    // `killed_at_any_moment_each_part_happens_once`.
     let of_loops = harn_runtime::loop_options()
         .iter()
         .map(|option| option.name)

@@ -16,11 +16,11 @@
 //! | `complaint` | validation messages |
 //! | `lead` | fast path to the groups of patterns with a literal prefix |
 //! | `pattern` | compiled regular expressions |
-//! | `near` | the name that was meant |
-//! | `options` | option dicts that structs describe |
+//! | `near` | similar names for suggestions |
+//! | `options` | option dicts described by structs |
 //! | `shape` | checks of options in dicts of data |
-//! | `written` | slips in schemas that people write |
-//! | `search` | searches in large texts that can be stopped |
+//! | `written` | typos in handwritten schemas |
+//! | `search` | interruptible searches in large strings |
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 

@@ -10,7 +10,7 @@ use harn_value::{Dict, List, Ref, Str};
 pub use crate::shape::Object;
 use crate::shape::{Shape, ShapeError, check_fields, display};
 
-/// An option of a dict.
+/// The description of an option.
 #[derive(Debug, Clone, Copy)]
 pub struct OptionField {
     /// Its name.
@@ -21,27 +21,27 @@ pub struct OptionField {
     pub doc: &'static str,
     /// Its documented default; `None` for optional values.
     pub default: Option<&'static str>,
-    /// What its value must look like, in a dict of data.
+    /// The expected shape of its value, in a data dict.
     pub shape: Shape,
     /// Its names in other libraries.
     pub foreign: &'static [&'static str],
-    /// Whether it can be checked only together with other options.
+    /// Whether its value can only be checked together with other options.
     pub is_dependent: bool,
 }
 
 impl OptionField {
-    /// An option that is read elsewhere.
+    /// Creates the description of an option that is parsed elsewhere.
     pub const fn named(name: &'static str) -> OptionField {
         let shape = Shape::Any;
         OptionField { name, ty: "any", doc: "", default: None, shape, foreign: &[], is_dependent: false }
     }
 
-    /// Whether values are checked before they are read.
+    /// Returns whether values are checked before they are parsed.
     pub fn has_shape(&self) -> bool {
         !matches!(self.shape, Shape::Any)
     }
 
-    /// Returns in words what the option takes: its shape or its type.
+    /// Returns a description of the accepted values: the shape or the type.
     pub fn takes(&self) -> String {
         match self.shape {
             Shape::Any => self.ty.trim_end_matches('?').to_owned(),
@@ -203,7 +203,7 @@ impl FromOption for Duration {
     }
 }
 
-/// A struct that describes an option dict of data (`#[options(data)]`), and holds its values.
+/// A struct that describes a data dict of options (`#[options(data)]`) and stores its values.
 ///
 /// ```
 /// use harn_schema::options::{DataOptions, Options};
@@ -218,7 +218,7 @@ impl FromOption for Duration {
 /// assert_eq!(Sample::FIELDS[0].foreign, ["n"]);
 /// ```
 ///
-/// A range has a lower limit, and only numbers have an upper one; `one_of` takes strings; dicts of values have no shapes:
+/// A `range` needs a lower bound, `one_of` accepts only strings, and without `data` a field cannot have a shape:
 ///
 /// ```compile_fail
 /// # use harn_schema::options::Options;
@@ -252,24 +252,24 @@ impl FromOption for Duration {
 /// }
 /// ```
 pub trait DataOptions: Sized {
-    /// The options, in the order of the documentation.
+    /// The options in documentation order.
     const FIELDS: &'static [OptionField];
 
-    /// Reads the options; nil is a missing one, and options of others are passed over.
+    /// Parses the options. Nil is treated as missing, unless a field has the key `nil`; unknown keys are ignored.
     ///
     /// # Errors
-    /// The first option whose value is wrong: its name and what it must be.
+    /// Returns the name of the first option with an invalid value and what is expected.
     fn read(given: &Object) -> Result<Self, String>;
 }
 
-/// The type of an option in a dict of data.
+/// The Rust type of an option in a data dict.
 pub trait FromData: Sized {
     /// The type in the notation of signatures.
     const TYPE: &'static str;
-    /// What a value must look like.
+    /// The expected shape of a value.
     const SHAPE: Shape;
 
-    /// Reads a value of the option's shape; `None` for one that counts as missing.
+    /// Converts a value that has the option's shape; `None` if the value is treated as missing.
     fn from_data(value: &Data) -> Option<Self>;
 }
 
@@ -295,12 +295,12 @@ from_data! {
     f64, "int | float", Shape::Number(f64::NEG_INFINITY, f64::INFINITY), value => value.as_f64();
     String, "string", Shape::Str, value => Some(display(value)).filter(|text| !text.is_empty());
     Data, "any", Shape::Any, value => Some(value.clone());
-    // An option that is only described, or whose presence is enough.
+    // An option that is documented here but parsed elsewhere, or of which only the presence matters.
     (), "any", Shape::Any, _value => Some(());
     Object, "dict", Shape::Map(&Shape::Any), value => value.as_object().cloned();
 }
 
-/// A list of strings, or one of them.
+/// A list of strings, or a single string.
 impl FromData for Vec<String> {
     const TYPE: &'static str = "list<string> | string";
     const SHAPE: Shape = Shape::Names;
@@ -331,22 +331,22 @@ impl<T: FromData> FromData for Option<T> {
     }
 }
 
-/// Checks the values of options that are given; see [`DataOptions`].
+/// Checks the options in `given` against their shapes; see [`DataOptions`].
 ///
 /// # Errors
-/// The first that is wrong, in the order of the fields.
+/// The first invalid value, in the order of `fields`.
 pub fn check_options(fields: &[OptionField], given: &Object) -> Result<(), ShapeError> {
     check_fields(fields.iter().map(|field| (field.name, field.shape)), given)
 }
 
-/// The value of an option of a dict of data for which nil is a value.
+/// Returns the value of an option for which nil is a valid value.
 #[doc(hidden)]
 pub fn given_data(given: &Object, name: &str, shape: Shape) -> Result<Option<Data>, String> {
     let Some(value) = given.get(name) else { return Ok(None) };
     shape.check(name, value).map(|()| Some(value.clone())).map_err(|wrong| wrong.to_string())
 }
 
-/// Reads an option of a dict of data; `None` if it is missing or nil.
+/// Parses an option of a data dict; `None` if it is missing or nil.
 #[doc(hidden)]
 pub fn read_data<T, E: std::fmt::Display>(
     given: &Object,
@@ -359,7 +359,7 @@ pub fn read_data<T, E: std::fmt::Display>(
     from(value).map_err(|wrong| wrong.to_string())
 }
 
-/// The number of options of all groups.
+/// Returns the number of options in all groups.
 #[doc(hidden)]
 pub const fn count(groups: &[&[OptionField]]) -> usize {
     let (mut sum, mut at) = (0, 0);

@@ -1,4 +1,4 @@
-//! Schemas of values that have not arrived completely.
+//! Validation of incomplete values, such as partially streamed answers.
 
 use harn_value::{Data as Value, json};
 use jsonschema::Validator;
@@ -7,7 +7,7 @@ use serde_json::Value as Tree;
 use crate::fits::with_ints;
 use crate::json::as_json_schema;
 
-/// Keywords that a value may still come to satisfy when more of it arrives, or that cannot be decided before it is complete.
+/// Keywords that an incomplete value may satisfy later, or that can only be evaluated for a complete value.
 const UNDECIDED: [&str; 17] = [
     "required",
     "minItems",
@@ -28,24 +28,25 @@ const UNDECIDED: [&str; 17] = [
     "unevaluatedItems",
 ];
 
-/// Levels of schemas within schemas that are followed; deeper ones accept anything.
+/// Maximum nesting depth of schemas; deeper ones accept any value.
 const DEPTH: usize = 64;
 
-/// Judges values that have not arrived completely.
+/// A validator for incomplete values.
 pub struct PartialSchema {
     own: Value,
     validator: Option<Validator>,
 }
 
 impl PartialSchema {
-    /// Compiles a schema, in Harn's form or as JSON Schema. A schema that makes no sense accepts anything: the complete value is
-    /// validated with its own error.
+    /// Compiles a schema in Harn's form or as JSON Schema. An invalid schema accepts any value; its error is reported
+    /// when the complete value is validated.
     pub fn new(schema: &Value) -> PartialSchema {
         let relaxed = relaxed(&as_json_schema(schema), 0);
         PartialSchema { own: schema.clone(), validator: jsonschema::validator_for(&Tree::from(relaxed)).ok() }
     }
 
-    /// Whether the complete value may still fit the schema. Makes ints of whole floats where the schema wants ints.
+    /// Returns whether the complete value may still match the schema. If so, converts integral floats to ints where the
+    /// schema requires ints.
     pub fn accepts(&self, value: &mut Value) -> bool {
         let accepted =
             self.validator.as_ref().is_none_or(|validator| validator.is_valid(&Tree::from(value.clone())));
@@ -56,8 +57,8 @@ impl PartialSchema {
     }
 }
 
-/// The schema without what only a complete value can satisfy. One of several becomes any of several: without the keys that are
-/// still missing, a value fits more than one.
+/// Returns the schema without the keywords that only a complete value can satisfy. `oneOf` becomes `anyOf`, because an
+/// incomplete value may match several members.
 fn relaxed(schema: &Value, depth: usize) -> Value {
     let Some(map) = schema.as_object().filter(|_| depth < DEPTH) else {
         return if depth < DEPTH { schema.clone() } else { json!({}) };
@@ -80,7 +81,7 @@ fn relaxed(schema: &Value, depth: usize) -> Value {
             _ => value.clone(),
         };
         let key = if key == "oneOf" && !map.contains_key("anyOf") { "anyOf" } else { key };
-        // Beside an `anyOf`, a `oneOf` has no other keyword that it could become.
+        // If the schema has an `anyOf` already, the `oneOf` is dropped.
         (key != "oneOf").then(|| (key.to_owned(), value))
     };
     Value::Object(map.iter().filter_map(part).collect())

@@ -1,4 +1,5 @@
-//! What the values of options must look like, as data: the check at run time, its errors, and the words of `harn explain`.
+//! Shapes: expected values of options, described as data. They are used for checks at run time, for error messages and
+//! for the descriptions of `harn explain`.
 
 use std::fmt;
 
@@ -9,49 +10,49 @@ use crate::near::nearest;
 /// A dict of data.
 pub type Object = harn_value::data::Map<String, Value>;
 
-/// What a value must look like. Nil fits everywhere: the option is then absent.
+/// The expected form of a value. Every shape accepts nil, which means that the option is absent.
 #[derive(Debug, Clone, Copy)]
 pub enum Shape {
-    /// Anything; checked elsewhere.
+    /// Any value; it is checked elsewhere.
     Any,
     /// True or false.
     Bool,
-    /// Only false: it switches off what has no switch of its own.
+    /// Only false, for features that can be turned off but have no separate switch.
     False,
-    /// An int of at least this; `i64::MIN` takes all.
+    /// An int with this minimum; `i64::MIN` accepts all ints.
     Int(i64),
-    /// An int or a float from here to there, both included; infinity is no end.
+    /// An int or a float in this inclusive range; infinity means no bound.
     Number(f64, f64),
-    /// A string; a blank one counts as absent.
+    /// A string. An empty one is treated as absent by options of type `String`.
     Str,
-    /// A string that is not blank.
+    /// A string that does not consist of whitespace only.
     Text,
-    /// One of these words.
+    /// One of these strings.
     Word(&'static [&'static str]),
-    /// A list of strings that are not blank, or one of them.
+    /// A list of such strings, or a single one.
     Names,
     /// A closure.
     Closure,
-    /// A list of these.
+    /// A list of values of this shape.
     List(&'static Shape),
     /// A dict with these fields and no others.
     Dict(&'static [(&'static str, Shape)]),
-    /// A dict from any name to these.
+    /// A dict with any keys and with values of this shape.
     Map(&'static Shape),
-    /// One of these.
+    /// A value of one of these shapes.
     Either(&'static [Shape]),
-    /// A value with rules of its own.
+    /// A value with a custom check.
     Special(&'static SpecialShape),
 }
 
-/// The check of a value with rules of its own.
+/// A custom check and the description of its values.
 #[derive(Debug)]
 pub struct SpecialShape {
-    /// One value, in words.
+    /// The description of one value.
     pub one: &'static str,
-    /// Several of them, in words.
+    /// The description of several values.
     pub many: &'static str,
-    /// Checks the value of a place; `None` for a value of another kind.
+    /// Checks the value at a place; returns `None` for a value of the wrong type.
     pub check: fn(&str, &Value) -> Option<Result<(), ShapeError>>,
 }
 
@@ -59,12 +60,12 @@ use Shape::{
     Any, Bool, Closure, Dict, Either, False, Int, List, Map, Names, Number, Special, Str, Text, Word,
 };
 
-/// A value that has not the shape it must have; the display form names the place.
+/// The error of a value that does not have the expected shape. Its display form starts with the place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShapeError {
-    /// The option with the fields and indices behind it.
+    /// The name of the option, followed by the fields and indices that lead to the value.
     pub place: String,
-    /// What is wrong.
+    /// The description of the problem.
     pub problem: String,
 }
 
@@ -76,7 +77,8 @@ impl fmt::Display for ShapeError {
 
 impl std::error::Error for ShapeError {}
 
-/// Returns the text of a value: strings as they are, nil, and other values as JSON.
+/// Returns the display string of a value: strings and opaque values as their text, null as `nil`, and other values as
+/// JSON.
 pub fn display(value: &Value) -> String {
     match value {
         Value::String(s) => s.clone(),
@@ -86,14 +88,14 @@ pub fn display(value: &Value) -> String {
     }
 }
 
-/// A value in an error: its type, and what it says when that is short.
+/// Returns the description of a value in an error: its type, and its display string if it is short.
 pub fn shown(value: &Value) -> String {
     let (kind, text) = (value.type_name(), display(value));
     if value.is_null() || text.chars().count() > 40 { kind.to_owned() } else { format!("{kind} `{text}`") }
 }
 
 impl Shape {
-    /// Returns what it takes, in words.
+    /// Returns the description of the accepted values.
     pub fn words(&self) -> String {
         match self {
             Any => "any value".to_owned(),
@@ -121,7 +123,7 @@ impl Shape {
     /// Checks the value of the option or field `place`.
     ///
     /// # Errors
-    /// The value, or something inside it, has another shape.
+    /// The value, or a value nested in it, has another shape.
     pub fn check(&self, place: &str, value: &Value) -> Result<(), ShapeError> {
         let wrong = || {
             let problem = format!("must be {}, got {}", self.words(), shown(value));
@@ -188,10 +190,10 @@ impl Shape {
     }
 }
 
-/// Checks the fields that a dict has; others are passed over.
+/// Checks the values of known fields in a dict; other keys are ignored.
 ///
 /// # Errors
-/// The first that is wrong, in the order of the fields.
+/// The first invalid value, in the order of `fields`.
 pub fn check_fields(
     fields: impl IntoIterator<Item = (&'static str, Shape)>,
     given: &Object,
@@ -202,7 +204,7 @@ pub fn check_fields(
     })
 }
 
-/// The error of a field that a dict does not have, with the one that was meant.
+/// Returns the error of an unknown field, with a suggestion or the list of known fields.
 pub fn unknown_field<'n>(
     place: &str,
     key: &str,

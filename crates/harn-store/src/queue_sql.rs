@@ -1,6 +1,6 @@
-//! The SQL by which the databases choose the next run of a queue.
+//! The SQL that selects the next run of a queue.
 //!
-//! The databases differ in the mark of a placeholder, in how runs are read, and in locks ([`Dialect`]).
+//! The databases differ in the prefix of placeholders, in the query of runs, and in locks ([`Dialect`]).
 
 use crate::queue::ClaimRuns;
 use crate::run::Run;
@@ -10,33 +10,34 @@ use crate::scheduling::{QueueLimits, Rate};
 pub(crate) const QUEUE: &str =
     "name, concurrency, rate, rate_ms, group_concurrency, group_rate, group_rate_ms";
 
-/// Where the SQL of the databases differs. Its first placeholder is the time, the second one the name of a queue.
+/// The differences between the SQL of the databases. In each query, the first placeholder is the time, and the second
+/// one is the name of the queue.
 pub(crate) struct Dialect {
-    /// The mark of a placeholder, as in `?1` and `$1`.
+    /// The prefix of a placeholder, as in `?1` and `$1`.
     pub(crate) mark: char,
-    /// The head of a query of runs with their leases, up to `WHERE`.
+    /// The start of a query of runs with their leases, up to `WHERE`.
     pub(crate) runs: String,
-    /// The condition that a process holds a run at the time.
+    /// The condition that a process holds the lease of a run at this time.
     pub(crate) held: &'static str,
 }
 
-/// Conditions on the next run of a queue.
+/// Conditions for the next run of a queue.
 #[derive(Default)]
 pub(crate) struct Conditions {
-    /// On each run: its group has room.
+    /// For all runs: the concurrency limit of the group allows another run.
     groups: String,
-    /// On runs that wait: the rates allow another start.
+    /// For waiting runs: the rate limits allow another start.
     starts: String,
 }
 
 impl Dialect {
-    /// The condition for runs that wait and are due. The index `run_ready` has their order.
+    /// Returns the condition for waiting runs that are due. The index `run_ready` has their order.
     pub(crate) fn ready(&self) -> String {
         format!("status IN (0, 2) AND due_ms <= {}1", self.mark)
     }
 
-    /// Returns the conditions that the limits of a queue set; `None` if none of its runs may be taken. `count` runs a query
-    /// that returns a number, with a time and the name of the queue.
+    /// Returns the conditions that follow from the limits of a queue; `None` if none of its runs may be claimed.
+    /// `count` executes a query that returns a number, with a time and the name of the queue.
     pub(crate) fn conditions<E>(
         &self,
         limits: &QueueLimits,
@@ -76,8 +77,8 @@ impl Dialect {
         Ok(Some(found))
     }
 
-    /// Returns the next run of a queue: an interrupted one, else a queued or suspended one that is due. `find` runs a query of at
-    /// most one run, with the time and the name of the queue; `lock` is the end of the query.
+    /// Returns the next run of a queue: an interrupted one, else a queued or suspended one that is due. `find` executes
+    /// a query that returns at most one run, with the time and the name of the queue; `lock` is the end of the query.
     pub(crate) fn next<E>(
         &self,
         claim: &ClaimRuns,

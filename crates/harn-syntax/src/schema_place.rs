@@ -3,7 +3,7 @@
 
 use crate::ast::{Arg, TypeExpr, TypeKind};
 
-/// Which argument of a builtin may be the name of a type.
+/// Returns the index of the argument of a builtin that may be the name of a type.
 pub fn argument(builtin: &str) -> Option<usize> {
     match builtin {
         SCHEMA_OF => Some(0),
@@ -43,7 +43,7 @@ pub fn is_clearly_a_type(ty: &TypeExpr) -> bool {
     }
 }
 
-/// Whether the value of a key in a dict may be the name of a type.
+/// Returns whether the value of this dict key may be the name of a type.
 pub fn is_key(key: &str) -> bool {
     matches!(key, "output_schema" | "json_schema" | "schema" | "input_schema" | "parameters" | "returns")
 }

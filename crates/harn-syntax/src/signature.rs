@@ -205,7 +205,7 @@ impl Kinds {
         self.0 as u16
     }
 
-    /// Whether the sets have a kind in common.
+    /// Returns whether the sets intersect.
     pub const fn meets(self, other: Kinds) -> bool {
         self.0 & other.0 != 0
     }

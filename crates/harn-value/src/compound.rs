@@ -190,7 +190,7 @@ impl StructType {
         types.problem(self.slot(name)?, value, grown)
     }
 
-    /// The method of a name.
+    /// Returns the method with this name.
     #[inline]
     pub fn method(&self, name: &Str) -> Option<Value> {
         self.methods.borrow().get(name).cloned()

@@ -52,7 +52,8 @@ enum Frame {
     Field,
 }
 
-/// The text up to its last complete part, with what is open closed; `None` when it has no part.
+/// Returns the input up to its last complete part, with open brackets closed; `None` if it has no complete part. With
+/// `with_open_string`, an unterminated string value is closed as well, instead of being dropped.
 fn completed(text: &str, with_open_string: bool) -> Option<String> {
     let bytes = text.as_bytes();
     let mut frames: Vec<Frame> = Vec::new();
@@ -201,7 +202,7 @@ mod tests {
         }
     }
 
-    /// Whether a value is the beginning of another one.
+    /// Returns whether a value is a prefix of another one.
     fn begins(part: &Value, whole: &Value) -> bool {
         if let (Some(part), Some(whole)) = (part.as_str(), whole.as_str()) {
             return whole.starts_with(part.as_str());

@@ -297,7 +297,7 @@ ops! {
     // Functions.
     /// check `R[a]` against check c, unless its kind is one of the set b
     CheckType,
-    /// hand out `R[a]`
+    /// yield `R[a]`
     Yield,
     /// clear `R[a]` .. `R[a+c]`
     Clear,
@@ -572,7 +572,7 @@ pub struct Proto {
     pub span: Span,
     /// The definition of the function as a tool, without its handler.
     pub described: Option<Value>,
-    /// What an observer is shown; nothing in programs without one.
+    /// Debug information for an observer; `None` in programs without one.
     pub(crate) shown: Option<Box<Shown>>,
 }
 

@@ -23,7 +23,7 @@ struct State {
     outcome: RefCell<Option<Outcome>>,
     /// What the creator of the channel stores with it.
     data: Option<Rc<dyn std::any::Any>>,
-    /// Somebody waits for the end: the buffer takes what comes.
+    /// Set when the program waits for the end: sends no longer wait for room.
     unbounded: Cell<bool>,
     wakers: RefCell<Vec<Waker>>,
 }
@@ -188,7 +188,7 @@ impl Channel {
     /// Like [`Channel::receive`].
     ///
     /// # Errors
-    /// What the sender failed with.
+    /// The sender's failure.
     pub async fn receive_or_fail(&self) -> Result<Option<Value>> {
         let value = self.receive().await;
         if value.is_none() {

@@ -150,7 +150,7 @@ pub fn declared_name(value: &Value) -> Option<&str> {
     (!name.starts_with('<')).then_some(name)
 }
 
-/// How many parameters a function has that a call should give; nothing for what cannot be called.
+/// Returns how many arguments a call of the function should pass; `None` for values that cannot be called.
 pub fn parameter_count(value: &Value) -> Option<usize> {
     if let Some(closure) = Closure::of(value) {
         return Some(closure.proto.params as usize);

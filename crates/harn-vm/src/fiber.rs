@@ -981,7 +981,7 @@ fn check_fields(ty: &harn_value::StructType, slots: &[Value]) -> Result<()> {
     problem.map_or(Ok(()), |problem| Err(Error::type_error(problem)))
 }
 
-/// An instance of a struct from a dict of fields; fields that are not declared are dropped.
+/// Creates an instance of a struct from a dict of fields; undeclared fields are dropped.
 pub(crate) fn construct(ty: &harn_value::Ref<harn_value::StructType>, fields: Value) -> Result<Value> {
     let Some(dict) = fields.to_dict() else {
         return Err(Error::type_error(format!(

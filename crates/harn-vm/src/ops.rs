@@ -500,7 +500,7 @@ fn step_may_take(
     }
 }
 
-/// Refuses to change a field of a value that was made once and for all.
+/// Rejects a change of a field of a frozen value.
 fn may_change(place: &Value, name: &str) -> Result<()> {
     match place.as_struct().filter(|s| s.ty.frozen) {
         Some(s) => {
@@ -682,7 +682,7 @@ fn check_path(place: &Value, path: &[PathStep], regs: *const Value) -> Result<()
     step_into(&mut probe, last, regs).map(|_| ())
 }
 
-/// `place.path = value`; nothing changes when a step fails.
+/// Assigns `place.path = value`; nothing changes if a step fails.
 pub(crate) fn set_path(
     place: &mut Value,
     path: &[PathStep],

@@ -62,7 +62,7 @@ impl Literal {
 pub struct TypeCheck {
     /// The name of the variable, `f()` for the result of `f`, `S.x` for a field of the struct `S`.
     pub name: String,
-    /// What it must be.
+    /// The check of the value.
     pub check: Rc<Check>,
     /// What has the annotation.
     pub place: Annotated,
@@ -226,7 +226,7 @@ impl Check {
         }
     }
 
-    /// Whether `value` passes; the quick answer before a message is made.
+    /// Returns whether `value` passes; the fast path before a message is built.
     pub fn accepts(&self, value: &Value) -> bool {
         match self {
             Check::Kind(kind) => kind_accepts(kind, value),

@@ -37,8 +37,8 @@ pub(crate) fn schema_of_type(ty: &TypeExpr, scope: &Scope<'_>) -> Value {
     schema(scope, false, |lowering| lowering.build(ty, scope, 0))
 }
 
-/// Adds the description and the limits of a field or parameter to its schema, whose keys are those of JSON Schema or of
-/// Harn.
+/// Adds the description and the constraints of a field or parameter to its schema, with the keywords of JSON Schema or
+/// of Harn.
 pub(crate) fn annotate(mut schema: Value, note: Option<&Note>, json: bool) -> Value {
     let Some(note) = note else { return schema };
     for (word, value) in note.limits.iter().flat_map(|limit| &limit.words) {

@@ -62,7 +62,7 @@ impl DaemonConfig {
     /// Reads the options of a loop; returns `None` if the loop is not a daemon.
     ///
     /// # Errors
-    /// A wrong type, or an option of daemons in a loop that is none.
+    /// A loop that is not a daemon has a daemon option, or `continue_as_new_after` is set without `persist_path`.
     pub(crate) fn new(given: DaemonOptions) -> Result<Option<DaemonConfig>, ConfigError> {
         if !given.daemon {
             let stray = [

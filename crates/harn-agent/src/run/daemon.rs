@@ -23,8 +23,7 @@ const MOST_RECORDED: usize = 2_048;
 /// Bytes that remain of the text that stands for compacted messages.
 const MOST_SUMMARY: usize = 64 << 10;
 
-/// What a resting loop asks for: to be saved when it has just come to rest, to wait, and to look whether there is a reason to
-/// go on.
+/// The request of an idle loop: save it if it has just become idle, wait, and poll for a reason to wake.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rest {
     /// Whether it has just become idle.
@@ -106,7 +105,7 @@ impl AgentLoop {
         self.state.resting.trims
     }
 
-    /// What the loop asks for while it rests.
+    /// Returns the request of an idle loop.
     pub(super) fn resting(&self, first: bool) -> Rest {
         let daemon = self.config.daemon.clone().unwrap_or_default();
         let resting = &self.state.resting;
@@ -335,7 +334,7 @@ fn keep_newer_half(text: &mut String) {
     text.drain(..text.ceil_char_boundary(half));
 }
 
-/// How many messages two conversations have in common at their end.
+/// Returns the number of messages that two conversations have in common at their end.
 fn common_end(a: &Conversation, b: &Conversation) -> usize {
     a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| Rc::ptr_eq(a, b) || a == b).count()
 }

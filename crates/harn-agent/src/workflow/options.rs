@@ -204,7 +204,7 @@ impl RunOptions {
     /// Reads the options.
     ///
     /// # Errors
-    /// An unknown option, or one with a wrong value.
+    /// An option is unknown, or has an invalid value.
     pub fn of(given: &Json) -> Result<RunOptions, String> {
         let map = match given {
             Json::Null => return Ok(RunOptions::default()),

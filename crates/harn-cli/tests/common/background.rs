@@ -1,4 +1,4 @@
-//! Processes that run during a test: starting workers, submitting runs for them, and waiting for a condition.
+//! Helpers for processes that run during a test: starting workers, submitting runs, and waiting for a condition.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use super::{Ran, command, harn_in};
 
-/// A command of a directory with neither input nor output.
+/// Returns a command in a directory, with its standard streams redirected to null.
 pub(crate) fn silent(folder: &Path, args: &[&str]) -> Command {
     let mut command = command(args);
     command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
 
-/// Starts a command of a directory with neither input nor output.
+/// Starts a command in a directory, with its standard streams redirected to null.
 pub(crate) fn start(folder: &Path, args: &[&str]) -> Child {
     silent(folder, args).spawn().expect("harn starts")
 }
@@ -24,8 +24,8 @@ pub(crate) fn stop(mut process: Child) {
     process.wait().expect("it ends");
 }
 
-/// Waits for a value. Checks take at most a fifth of the time: they must not take the processor from the processes that are
-/// waited for.
+/// Waits until `look` returns a value. Checks take at most a fifth of the time, so that they do not take processor time
+/// from the awaited processes.
 pub(crate) fn found<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begin = Instant::now();
     loop {
@@ -38,12 +38,12 @@ pub(crate) fn found<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Waits until a condition holds.
+/// Waits until a condition is true.
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     found(what, || holds().then_some(()));
 }
 
-/// Submits runs.
+/// Submits runs with these arguments.
 pub(crate) fn submit(folder: &Path, args: &[&str]) -> Ran {
     let ran = harn_in(folder, &[&["submit"], args].concat());
     assert_eq!(ran.code, 0, "{args:?}: {}", ran.shown());

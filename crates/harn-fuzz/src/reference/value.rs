@@ -65,7 +65,7 @@ pub(super) fn passes(ty: Option<&TypeExpr>, value: &V<'_>) -> bool {
     args.is_empty() && is_of_kind
 }
 
-/// A variable: shared by the closures over it.
+/// A variable, shared by the closures that capture it.
 pub(super) type Place<'p> = Rc<RefCell<V<'p>>>;
 
 /// A variable with its name, and whether it can be assigned.

@@ -114,7 +114,7 @@ const CALL_KEYS: [&str; 4] = ["args", "arguments", "id", "name"];
 
 const COUNT: Shape = Shape::Int(0);
 
-/// What the fields must be whose wrong value would make another answer of it; other fields are displayed.
+/// The shapes of fields for which a wrong type would change the reply. Other fields are converted to strings.
 const FIELDS: &[(&str, Shape)] = &[
     ("match", Shape::Str),
     ("consume_match", Shape::Bool),

@@ -395,7 +395,7 @@ impl LlmRuntime {
             Some(Value::Object(o)) if o.get("enabled") != Some(&Value::Bool(false)) => Some(o),
             _ => None,
         };
-        // What the second call is given is known to be right before the first one is paid for.
+        // The options of the repair call are checked before the first call is paid for.
         let overrides = repair.as_ref().map_or(Ok(()), |given| check_options(CallOptions::FIELDS, given));
         if let Err(error) = overrides {
             return failed_envelope(&CallError::Option(format!("repair: {error}")), "", "");

@@ -76,7 +76,7 @@ impl LlmRuntime {
     /// # Errors
     /// The route does not exist.
     pub fn most_output(&self, choice: &Choice, options: &CallOptions) -> Result<Option<i64>, CallError> {
-        // Tools change nothing about it.
+        // Tools do not affect the limit.
         let mut options = options.clone();
         (options.tools, options.tool_search) = (ToolSet::default(), None);
         let caps = self.capabilities().lookup(&choice.provider, &choice.model);
@@ -110,7 +110,7 @@ impl LlmRuntime {
             return Err(CallError::Option(reason));
         }
         let mut route = self.route(&choice, caps, &options, mocked)?;
-        // Found wrong before anything is sent, like every other option.
+        // Rejects an invalid experiment before anything is sent, like every other option.
         crate::experiment::Experiment::parse(options.structural_experiment.as_ref().unwrap_or(&Value::Null))?;
         let search = self.plan_tools(&route, &options)?;
         let native = self.tools_are_native(&route, &options, &search, mocked);
@@ -214,7 +214,8 @@ impl LlmRuntime {
         })
     }
 
-    /// Warns of options that nothing knows, as [`notices`] tells them. A caller of one's own may be what others are for.
+    /// Warns about unknown options, as [`notices`] reports them. With `strangers`, options that resemble no known one
+    /// are reported too, unless the call has its own `llm_caller`, which may use them.
     pub fn notice_slips(&self, options: &Value, more: &[OptionField], strangers: bool) {
         let Some(options) = options.as_object() else { return };
         let is_provider = |key: &str| self.config().provider(key).is_some();

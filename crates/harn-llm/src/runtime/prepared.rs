@@ -30,7 +30,7 @@ impl std::fmt::Debug for RequestObserver {
     }
 }
 
-/// A call ready for its attempts.
+/// A call that is ready for its attempts.
 #[derive(Debug, Clone)]
 pub struct Prepared {
     /// The request.
@@ -58,7 +58,7 @@ pub struct Prepared {
     pub(super) unreminded: Option<(Conversation, usize)>,
     /// Receives the request just before it is answered or sent.
     pub(super) observer: Option<RequestObserver>,
-    /// Set once a listener has seen text that it cannot be asked to forget: another attempt would repeat it.
+    /// Set once a listener has received text that cannot be retracted. A retry would repeat it.
     pub(super) shown: Option<Rc<Cell<bool>>>,
     /// Whether cleaned user-facing text is shown as it arrives: see [`crate::LlmRuntime::call_live`].
     pub(super) live: bool,

@@ -1,4 +1,4 @@
-//! The answer of a stream as far as it has arrived.
+//! Partial answers: the value of a streamed reply that is still incomplete.
 
 use harn_schema::partial::PartialSchema;
 use harn_value::json::to_data;
@@ -8,31 +8,31 @@ use harn_value::{Data, Value};
 use super::provider_schema::{is_object, unwrapped, without_optional_nulls};
 use crate::options::OutputFormat;
 
-/// Parses the text of a reply while it arrives.
+/// Incremental parser of a streamed reply.
 ///
-/// The text is parsed again when it has grown by a sixteenth, so that all parsing together takes linear time.
+/// The reply is parsed again only after it has grown by a sixteenth, so that parsing takes linear time in total.
 pub struct PartialAnswer {
-    /// The schema of the answer, until it is needed.
+    /// The format of the answer; its schema is compiled on first use.
     output: OutputFormat,
     schema: Option<Compiled>,
     text: String,
-    /// The length that was parsed last.
+    /// The length of the reply at the last parse.
     parsed: usize,
     last: Data,
 }
 
-/// What is made of the schema for the first value.
+/// The schema, compiled when the first value is parsed.
 struct Compiled {
     partial: Option<PartialSchema>,
     json: Data,
-    /// Whether the value may be wrapped in an object, because providers take only objects at the root.
+    /// Whether the value may be wrapped in an object, because providers accept only objects at the root.
     wraps: bool,
-    /// Whether a string that is not complete may look like another value of an `enum`.
+    /// Whether an incomplete string may be equal to another value of an `enum`.
     is_ambiguous: bool,
 }
 
 impl PartialAnswer {
-    /// An answer in a format; `None` where the format has no structure.
+    /// Creates a parser for a format; `None` if the format is not structured.
     pub fn new(output: &OutputFormat) -> Option<PartialAnswer> {
         output.is_structured().then(|| PartialAnswer {
             output: output.clone(),
@@ -43,13 +43,14 @@ impl PartialAnswer {
         })
     }
 
-    /// Adds text; returns the object or list so far if it is a new one that fits the schema as far as it has arrived.
+    /// Appends a piece of the reply. Returns the partial object or list if it has changed and does not violate the
+    /// schema.
     pub fn push(&mut self, text: &str) -> Option<Data> {
         self.text.push_str(text);
         if self.text.len() > self.parsed + self.parsed / 16 { self.value() } else { None }
     }
 
-    /// Returns the complete answer, if [`push`](Self::push) has not returned it.
+    /// Returns the complete answer, unless [`push`](Self::push) has already returned it.
     pub fn complete(&mut self, data: &Data) -> Option<Data> {
         let is_new = (data.is_object() || data.is_array()) && *data != self.last;
         is_new.then(|| {
@@ -58,7 +59,7 @@ impl PartialAnswer {
         })
     }
 
-    /// Drops the text of a reply that is requested again. Returns whether a value of it was returned.
+    /// Discards the reply before it is requested again. Returns whether any of its values has been returned.
     pub fn restart(&mut self) -> bool {
         self.text.clear();
         self.parsed = 0;
@@ -107,7 +108,7 @@ impl Compiled {
     }
 }
 
-/// Collects the strings that `enum` and `const` of a schema accept.
+/// Collects the strings accepted by `enum` and `const` in a schema.
 fn enum_strings<'s>(schema: &'s Data, out: &mut Vec<&'s str>) {
     match schema {
         Data::Object(map) => {
@@ -124,7 +125,7 @@ fn enum_strings<'s>(schema: &'s Data, out: &mut Vec<&'s str>) {
     }
 }
 
-/// The text from its first object or list on, without a code fence around it.
+/// Returns the part of the reply that starts with its first object or list, without an enclosing code fence.
 fn json_of(text: &str) -> &str {
     let text = text.trim_start();
     let Some(fenced) = text.strip_prefix("```") else {
@@ -166,7 +167,7 @@ mod tests {
             ["{}", r#"{"kind":"bill","lines":[]}"#, r#"{"kind":"bill","lines":[1,2,3]}"#]
         );
         assert_eq!(values(bill.clone(), &["{\"kind\": 7, ", "\"lines\": [1]}"]), [] as [&str; 0]);
-        // Providers with a strict mode write null for an optional key.
+        // Providers with a strict mode return null for a missing optional key.
         assert_eq!(
             values(bill, &["{\"note\": null, \"kind\": \"bill\"", ", \"lines\": [1, "]),
             [r#"{"kind":"bill"}"#, r#"{"kind":"bill","lines":[1]}"#]
@@ -220,7 +221,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
 
-        /// Whatever the pieces are, the last value is the whole one, and each value before it fits the schema.
+        /// However the reply is split, the last value is the complete answer, and no earlier value has more items.
         #[test]
         fn the_last_value_is_the_whole(lines in prop::collection::vec(("[a-z\"\\\\]{0,6}", any::<i32>()), 0..6), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..20)) {
             let schema = json!({"type": "array", "items": {

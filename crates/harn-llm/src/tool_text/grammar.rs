@@ -49,12 +49,13 @@ pub(crate) fn parse_call(text: &str, start: usize, name: &str) -> Result<ParsedC
     Ok(ParsedCall { name: name.to_string(), arguments, end: p.at })
 }
 
-/// The line of a ReAct call that names its tool, and the line with its arguments: the form that a template's section `tools`
-/// asks models for that read tools as text.
+/// Prefixes of the ReAct lines that name the tool and hold its arguments. The section `tools` of a template asks for
+/// this form if a model receives its tools as text.
 pub(crate) const ACTION: &str = "Action:";
 const ACTION_INPUT: &str = "Action Input:";
 
-/// Reads a ReAct call; `line` is the start of its first line. `None` without a line `Action Input:` after it.
+/// Returns the tool name of a ReAct call and the offset of its arguments. `line` is the offset of its first line.
+/// Returns `None` if no `Action Input:` follows that line.
 pub(crate) fn action_at(text: &str, line: usize) -> Option<(&str, usize)> {
     let rest = text[line..].strip_prefix(ACTION)?;
     let (name, after) = rest.split_once('\n')?;
@@ -62,10 +63,10 @@ pub(crate) fn action_at(text: &str, line: usize) -> Option<(&str, usize)> {
     Some((name.trim(), text.len() - input.len()))
 }
 
-/// Reads the arguments of a ReAct call of `name`, which begin at `text[start]`.
+/// Parses the arguments of a ReAct call of `name`, which begin at `text[start]`.
 ///
 /// # Errors
-/// The diagnostic that the model is given.
+/// The diagnostic that the model receives.
 pub(crate) fn parse_action_input(text: &str, start: usize, name: &str) -> Result<ParsedCall, String> {
     let problem = |cause: String| format!("TOOL CALL PARSE ERROR: `{ACTION} {name}` — {cause}");
     let mut p = Parser { text, at: start, depth: 0 };

@@ -52,7 +52,7 @@ pub(super) fn begins_call(line: &str, tools: &[String]) -> bool {
     action || known_name_at(line, tools).is_some()
 }
 
-/// The name of a known tool at the beginning of `text`, directly followed by a parenthesis.
+/// Returns the name of a known tool at the start of `text`, if a parenthesis directly follows it.
 pub(super) fn known_name_at<'a>(text: &'a str, tools: &[String]) -> Option<&'a str> {
     let end = clip(text, MAX_NAME).find('(')?;
     let name = &text[..end];

@@ -201,7 +201,7 @@ builtins! {
     /// ```
     Llm fn default_llm_caller(cx, options: Value as "call_options?") -> "closure" {
         let mut defaults = dict(&options);
-        // Under a wrong name no handler would ever be asked.
+        // A misspelled `handlers` would disable all handlers.
         let is_option = |key: &str| crate::option_sets::call_options().iter().any(|option| option.name == key);
         let slip = defaults.iter().map(|(key, _)| key.to_string()).find(|key| {
             key != "handlers" && !is_option(key) && harn_llm::options::nearest(key, ["handlers"].into_iter()).is_some()

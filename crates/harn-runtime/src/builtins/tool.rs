@@ -537,8 +537,8 @@ pub(crate) fn result_text(value: &Value) -> String {
     }
 }
 
-/// Returns the result of a handler as the model receives it: a string as it is, any other value as JSON, blocks of
-/// images and documents by themselves.
+/// Returns the result of a handler in the form that the model receives: a string is unchanged, any other value becomes
+/// JSON; blocks of images and documents are returned separately.
 pub(crate) fn model_result(value: &Value) -> (String, Vec<Json>) {
     if value.as_str().is_none() {
         let json = to_json(value);

@@ -451,7 +451,7 @@ fn long_offset(text: &str) -> Option<&str> {
     (is_offset && is_long && body.contains(':') && !body.ends_with(':')).then_some(offset)
 }
 
-/// A time without its zone, and the zone: `Z`, `UTC`, `GMT` or an offset behind a time of the day, blanks before it or not.
+/// Splits off the zone after a time of day: `Z`, `UTC`, `GMT` or an offset, with or without spaces before it.
 fn zone_behind(text: &str) -> Option<(&str, Offset)> {
     let is_time = |body: &str| body.contains(':') && body.ends_with(|c: char| c.is_ascii_digit());
     for word in ["Z", "UTC", "GMT"] {

@@ -228,7 +228,7 @@ pub struct FnDecl {
     pub type_params: Vec<TypeParam>,
     /// The `where` clause.
     pub bounds: Vec<WhereBound>,
-    /// The text of the doc comment before it.
+    /// The content of its doc comment.
     pub doc: Option<Name>,
     /// Parameters, result type and body.
     pub func: Function,

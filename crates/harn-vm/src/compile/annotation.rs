@@ -1,8 +1,9 @@
-//! Checks of annotated variables, results and fields, and the proofs that make them unnecessary.
+//! Type checks of annotated variables, results and fields, and static proofs that make them unnecessary.
 //!
-//! [`Compiler::expect`] notes what an expression must be. Where the compiler cannot prove it, the value is checked as soon as it
-//! has been evaluated. A value that grows from a proved one (`xs + [x]`, `xs.push(x)`, `{...d, k: v}`) is proved if what is
-//! added is: a check of the whole at each step would make loops quadratic.
+//! [`Compiler::expect`] records the type that an expression must have. If the compiler cannot prove it, the value is
+//! checked at run time as soon as it has been evaluated. If an expression extends a proved value (`xs + [x]`,
+//! `xs.push(x)`, `{...d, k: v}`), only the added parts are checked: a check of the complete value at each step would
+//! make loops quadratic.
 
 use std::rc::Rc;
 
@@ -18,16 +19,16 @@ use crate::types::Alias;
 
 const NUMBER: Kinds = Kinds::INT.or(Kinds::FLOAT);
 
-/// Values that `+` joins with values of the same kind.
+/// Kinds that `+` concatenates or merges with values of the same kind.
 const JOINED: Kinds = Kinds::STRING.or(Kinds::LIST).or(Kinds::DICT);
 
 impl<'a> Compiler<'a> {
-    /// The check of an annotation; `None` if it accepts all values.
+    /// Returns the check of an annotation; `None` if it accepts all values.
     pub(super) fn annotation(&self, ty: &TypeExpr) -> Option<Rc<Check>> {
         self.with_types(|scope| Check::of(ty, scope, false)).map(Rc::new)
     }
 
-    /// Collects the annotations of the top level, and tells its structs the types of their fields.
+    /// Collects the annotations of the top level, and sets the field types of its structs.
     pub(super) fn top_annotations(&mut self, program: &'a Program) {
         let mut found = TopAnnotations::default();
         let mut twice = Vec::new();
@@ -66,7 +67,7 @@ impl<'a> Compiler<'a> {
         self.top_known = found;
     }
 
-    /// Tells a struct the types of its fields.
+    /// Sets the field types of a struct.
     pub(super) fn set_field_types(&self, ty: &Ref<StructType>, alias: &Rc<Alias>) {
         let checks = self.field_checks(alias);
         if checks.iter().all(Option::is_none) {
@@ -76,11 +77,11 @@ impl<'a> Compiler<'a> {
             let name = format!("{}.{field}", ty.name);
             check.map(|check| TypeCheck { name, check, place: Annotated::Value })
         });
-        // The first declaration of a name stays.
+        // The first declaration of a name wins.
         let _ = ty.types.set(Box::new(FieldChecks(checks.collect())));
     }
 
-    /// The checks of the fields of a struct, in order of declaration.
+    /// Returns the checks of the fields of a struct, in declaration order.
     fn field_checks(&self, alias: &Rc<Alias>) -> Vec<Option<Rc<Check>>> {
         let TypeKind::Shape(fields) = &alias.ty.kind else { return Vec::new() };
         fields.iter().map(|field| self.field_check(alias, field)).collect()
@@ -92,7 +93,7 @@ impl<'a> Compiler<'a> {
         Some(Rc::new(if field.optional { check.or_nil() } else { check }))
     }
 
-    /// The checks of the fields of a struct literal, with their names in messages.
+    /// Returns the checks of the fields of a struct literal, with the field names for messages.
     pub(super) fn literal_checks(
         &self,
         ty: &StructType,
@@ -102,7 +103,7 @@ impl<'a> Compiler<'a> {
         checks.map(|(check, field)| Some((check?, format!("{}.{field}", ty.name)))).collect()
     }
 
-    /// Emits a check of a register.
+    /// Emits an instruction that checks a register.
     pub(super) fn emit_check(&mut self, reg: Reg, check: TypeCheck) {
         let kinds = check.check.kinds().low();
         let index = self.f().checks.len() as u32;
@@ -110,10 +111,10 @@ impl<'a> Compiler<'a> {
         self.f().emit(Op::CheckType, reg, kinds, index);
     }
 
-    // ---- what is expected of expressions ----
+    // ---- expected types of expressions ----
 
-    /// Compiles `e` with `evaluate`, which returns the register of its value, and checks the value unless it is proved.
-    /// `grows` is the variable that is assigned: what it holds passes the check.
+    /// Compiles `e` with `evaluate`, which returns the register of its value, and emits a check unless the value is
+    /// proved to pass. `grows` is the assigned variable, whose current value passes the check.
     pub(super) fn expecting(
         &mut self,
         e: &'a Expr,
@@ -124,7 +125,7 @@ impl<'a> Compiler<'a> {
         let before = self.f().expected.len();
         self.expect(e, check, name, grows);
         let reg = evaluate(self);
-        // Compiled in a way that did not pass by the noted expression.
+        // The expression was compiled on a path that does not call `checked` for it.
         if self.f().expected.len() > before {
             self.f().expected.truncate(before);
             self.f().at(e.span);
@@ -154,7 +155,7 @@ impl<'a> Compiler<'a> {
         self.f().expected.push((std::ptr::from_ref(e), check));
     }
 
-    /// Checks the value of `e`, which has just been evaluated into `reg`, if something is expected of it.
+    /// Emits the recorded check of `e`, if any, after `e` has been evaluated into `reg`.
     pub(super) fn checked(&mut self, e: &Expr, reg: Reg) {
         if self.f().expected.is_empty() {
             return;
@@ -167,7 +168,8 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// What `e` adds to a value that passes `check`, with the checks of these parts.
+    /// Returns the parts that `e` adds to a value that passes `check`, with their checks and names; `None` if `e` does
+    /// not extend such a value.
     fn grown<'e>(
         &self,
         e: &'e Expr,
@@ -212,7 +214,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Whether `e` adds to the variable `name`, which passes `check`.
+    /// Returns whether `e` extends the variable `name`, whose value passes `check`.
     pub(super) fn is_grown(&self, e: &Expr, check: &Rc<Check>, name: &Name) -> bool {
         match &e.kind {
             ExprKind::Paren(inner) => self.is_grown(inner, check, name),
@@ -220,7 +222,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Whether `a op b` passes `check` if `a` and `b` do and the operation succeeds.
+    /// Returns whether `a op b` passes `check` if `a` and `b` do and the operation succeeds.
     pub(super) fn is_closed(&self, op: BinaryOp, check: &Check) -> bool {
         let possible = check.possible();
         let kinds = match check {
@@ -236,7 +238,7 @@ impl<'a> Compiler<'a> {
 
     // ---- proofs ----
 
-    /// Whether every value of `e` passes `check`.
+    /// Returns whether the compiler can prove that every value of `e` passes `check`.
     pub(super) fn proves(&self, check: &Check, e: &Expr) -> bool {
         let known = self.known(e);
         if known.kinds.is_within(check.kinds()) {
@@ -297,7 +299,7 @@ impl<'a> Compiler<'a> {
         })
     }
 
-    /// What is known of the value of `e`.
+    /// Returns the static knowledge about the value of `e`.
     fn known(&self, e: &Expr) -> Known {
         let kinds = match &e.kind {
             ExprKind::Nil => Kinds::NIL,
@@ -335,7 +337,7 @@ impl<'a> Compiler<'a> {
         Known::kinds(kinds)
     }
 
-    /// The entry of a name in the functions around.
+    /// Returns the entry of a name in the enclosing functions.
     fn local(&self, name: &Name) -> Option<&Local> {
         let top = self.funcs.len() - 1;
         let levels = self.funcs.iter().enumerate().rev();
@@ -358,7 +360,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The annotation that an assignment to a variable must pass.
+    /// Returns the check of the annotation that an assigned value must pass.
     pub(super) fn declared_annotation(&self, name: &Name) -> Option<Rc<Check>> {
         self.known_name(name).declared
     }
@@ -376,7 +378,7 @@ impl<'a> Compiler<'a> {
             Some(_) => unknown(),
             None => match self.vm.builtin(name) {
                 Some(builtin) => {
-                    // A name that the kinds do not know can be anything.
+                    // A type name that is not a kind may be any value.
                     let kinds = Kinds::of(builtin.returns);
                     let is_known = kinds.without(Kinds::NIL) != Kinds::NONE;
                     if is_known { Known::kinds(kinds) } else { unknown() }
@@ -386,7 +388,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A field of a value that is known to be an instance of a struct.
+    /// Returns the static knowledge about a field of a value that is known to be an instance of a struct.
     fn known_field(&self, object: &Expr, name: &Ident) -> Option<Known> {
         let alias = self.known(object).instance?;
         let TypeKind::Shape(fields) = &alias.ty.kind else { return None };
@@ -394,7 +396,7 @@ impl<'a> Compiler<'a> {
         self.field_check(&alias, field).map(|check| Known::passing(&check))
     }
 
-    /// What is known of a variable that is declared with this value.
+    /// Returns the static knowledge about a variable that is declared with this value.
     pub(super) fn known_variable(
         &self,
         name: &Name,
@@ -414,7 +416,7 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// The kinds of the results of an operation, if it succeeds.
+/// Returns the possible kinds of the result of an operation that succeeds.
 fn result_kinds(op: BinaryOp, left: Kinds, right: Kinds) -> Kinds {
     let numbers = left.is_within(NUMBER) && right.is_within(NUMBER);
     let ints = left == Kinds::INT && right == Kinds::INT;
@@ -427,7 +429,7 @@ fn result_kinds(op: BinaryOp, left: Kinds, right: Kinds) -> Kinds {
         BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Rem if ints => Kinds::INT,
         BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div if numbers && has_float => Kinds::FLOAT,
         BinaryOp::Add if left.is_within(NUMBER) || right.is_within(NUMBER) => NUMBER,
-        // Both sides are of one kind.
+        // Both operands must have the same kind.
         BinaryOp::Add if left.is_within(JOINED) => left,
         BinaryOp::Add if right.is_within(JOINED) => right,
         _ if numbers => NUMBER,

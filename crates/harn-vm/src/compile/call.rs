@@ -503,8 +503,9 @@ impl<'a> Compiler<'a> {
         self.f().result.clone().is_none_or(|check| self.proves(&check, e))
     }
 
-    /// Whether a call whose result is returned takes the place of its caller: an observer may want to see both, the span of
-    /// the caller lasts as long as the call, and what the caller has locked is locked until it has returned.
+    /// Returns whether a returned call may replace the frame of its caller. It must not if an observer may inspect both
+    /// frames, if the caller's tracing span must last as long as the call, or if the caller's locks must be held until
+    /// it returns.
     fn makes_tail_calls(&mut self) -> bool {
         !self.f().facts.takes_locks
             && !self.vm.traces.get()

@@ -121,7 +121,7 @@ impl<'a> Compiler<'a> {
         let of_tool = std::mem::take(&mut self.tool_comes);
         let receiver = self.receiver.take();
         self.f().described = self.described.take();
-        // Parameters take the first registers; names become visible after the defaults before them.
+        // Parameters take the first registers; each name becomes visible after the defaults of earlier parameters.
         let regs: Vec<Reg> = func.params.iter().map(|_| self.f().temp()).collect();
         for (param, &reg) in func.params.iter().zip(&regs) {
             self.f().at(param.span);

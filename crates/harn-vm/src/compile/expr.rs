@@ -872,7 +872,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The builtin `namespace.name`, unless the program shadows the namespace.
+    /// Returns the builtin `namespace.name`, unless the program shadows the namespace.
     pub(super) fn namespaced(&mut self, object: &Expr, name: &str) -> Option<&'static crate::Builtin> {
         let namespace = match &object.kind {
             ExprKind::Name(namespace) => namespace.clone(),

@@ -17,7 +17,7 @@ pub(super) struct Facts {
     pub(super) assigned: FxHashSet<Name>,
     /// Names to whose fields or items something is assigned, nested functions included.
     pub(super) parts_assigned: FxHashSet<Name>,
-    /// Whether it has blocks that run on every way out (`finally`, `defer`, `mutex`, `deadline`).
+    /// Whether it has blocks that run on every exit (`finally`, `defer`, `mutex`, `deadline`).
     cleanup: bool,
     /// Whether it takes locks, including nested functions: its permits hold them until it returns.
     pub(super) takes_locks: bool,

@@ -122,7 +122,7 @@ pub(crate) struct Compiler<'a> {
     described: Option<harn_value::Value>,
     /// Whether other files can use the functions of this one as values.
     is_imported: bool,
-    /// Suggestions for unknown names so far.
+    /// Number of suggestions computed for unknown names.
     hints: std::cell::Cell<u32>,
     /// Statements of the top level.
     items: &'a [Stmt],

@@ -141,7 +141,7 @@ impl<'a> Compiler<'a> {
         match &stmt.kind {
             StmtKind::Expr(e) => self.effect(e),
             StmtKind::Let { mutable, pattern, ty, value } => {
-                // What is declared keeps its registers.
+                // The registers of declared variables stay reserved.
                 self.let_stmt(*mutable, pattern, ty.as_ref(), value);
                 return;
             }
@@ -470,7 +470,7 @@ impl<'a> Compiler<'a> {
         self.f().emit(Op::EndLoop, state, 0, 0);
     }
 
-    /// The body with the loop variables bound from `item`, in a scope of its own.
+    /// Compiles the body in a new scope, with the loop variables bound from `item`.
     fn loop_body(&mut self, pattern: &'a Pattern, item: Reg, known: Option<Known>, body: &'a Block) {
         self.f().open_scope();
         match &pattern.kind {
