@@ -33,7 +33,7 @@ fn modules_of_tests_find_their_templates() {
         pub fn place() { return source_dir() }\n";
     let test = "import { hi, place } from \"../m\"\n\
         pipeline test_hi() {\n  assert_eq(hi(\"Ada\"), \"Hello Ada\")\n\
-        \x20 assert_eq(place(), path_join(cwd(), \"..\"))\n  assert_eq(source_dir(), cwd())\n}\n";
+        \x20 assert_eq(path_join(place(), \"tests\"), cwd())\n  assert_eq(source_dir(), cwd())\n}\n";
     let folder = project(&[
         ("m.harn", module),
         ("prompts/hi.harn.prompt", "Hello {{ name }}"),

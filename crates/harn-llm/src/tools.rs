@@ -66,12 +66,12 @@ fn parse_tool(tool: &Value) -> Result<ToolDef, OptionError> {
     match tool.type_name() {
         "closure" => {
             return Err(OptionError::new(
-                "tools: a function can be a tool if it has a name and no rest parameter and is no generator; declare it with `fn` or `tool`",
+                "tools: a function can be a tool if it has a name and no rest parameter and is no generator; declare it with `fn` or `tool`", // prose-ok: diagnostic
             ));
         }
         "builtin" => {
             return Err(OptionError::new(
-                "tools: a builtin is not a tool; call it in a function and pass the function",
+                "tools: a builtin is not a tool; call it in a function and pass the function", // prose-ok: diagnostic
             ));
         }
         _ => {}

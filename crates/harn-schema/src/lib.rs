@@ -16,6 +16,7 @@
 //! | `complaint` | validation messages |
 //! | `lead` | fast path to the groups of patterns with a literal prefix |
 //! | `pattern` | compiled regular expressions |
+//! | `partial` | schemas of values that have not arrived completely |
 //! | `near` | similar names for suggestions |
 //! | `options` | option dicts described by structs |
 //! | `shape` | checks of options in dicts of data |

@@ -21,7 +21,7 @@ pub fn argument(builtin: &str) -> Option<usize> {
 }
 
 /// The builtin that takes a type expression, `schema_of(list<Item>)`.
-pub const SCHEMA_OF: &str = "schema_of";
+pub(crate) const SCHEMA_OF: &str = "schema_of";
 
 /// The type of a call `schema_of(list<Item>)`, which the parser stores as the only type argument of a call without arguments.
 pub fn written_type<'a>(callee: &str, type_args: &'a [TypeExpr], args: &[Arg]) -> Option<&'a TypeExpr> {

@@ -29,8 +29,11 @@ fn parse_as(text: &str, with_open_string: bool) -> Result<Value, ParseError> {
     }
     match completed(text, with_open_string) {
         Some(text) => parse(&text),
-        None => parse(text)
-            .or_else(|error| if may_continue(end.trim_start()) { Ok(Value::NIL) } else { Err(error) }),
+        None => parse(text).or_else(|error| {
+            let start = end.trim_start();
+            let is_open_string = !with_open_string && start.starts_with('"');
+            if is_open_string || may_continue(start) { Ok(Value::NIL) } else { Err(error) }
+        }),
     }
 }
 

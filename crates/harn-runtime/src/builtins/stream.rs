@@ -84,12 +84,13 @@ builtins! {
     /// ```harn
     /// llm_mock({text: "[\"Bern\", \"Basel\"]"})
     /// let cities = llm_stream("Cities?", nil, {provider: "mock", schema: schema_of(list<string>)})
-    /// for part in cities.partials() { println(part) } // -> ["Bern", ""]
+    /// println(cities.partials().iter().to_list()) // -> [[Bern], [Bern, Basel]]
     /// ```
     State fn partials(cx, this: Value) -> "stream" {
         let partials = channel_of(&this, "partials")?.data::<Partials>();
         let Some(partials) = partials.filter(|partials| partials.0.borrow().is_some()) else {
-            return Err(Error::runtime("channel.partials: only the channel of llm_stream with a schema has partial values; pass `schema`"));
+            let text = "channel.partials: only the channel of llm_stream with a schema has partial values; pass `schema`"; // prose-ok: diagnostic
+            return Err(Error::runtime(text));
         };
         StreamValue::value(PartialValues { channel: this, partials })
     }
